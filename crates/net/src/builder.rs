@@ -90,7 +90,7 @@ impl SpaceBuilder {
 
     /// Opens no listening socket of any kind: this space makes links, and no other process can make
     /// one to it. What it asks is answered over the links that it has made, so an
-    /// [`Asker`](crate::Asker) needs no listener; its input ports can be reached from this process
+    /// [`RpcClient`](crate::RpcClient) needs no listener; its input ports can be reached from this process
     /// only.
     ///
     /// ```

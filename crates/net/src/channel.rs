@@ -52,7 +52,7 @@ impl Channel {
 
     /// Makes a channel on which what is asked on this one is answered; none if the link is lost.
     /// When the port of this one is gone, the sink is closed.
-    pub fn expect_answers(&self, sink: &Arc<dyn Sink>) -> Option<u32> {
+    pub fn open_reply_channel(&self, sink: &Arc<dyn Sink>) -> Option<u32> {
         let number = self.link.open_route(sink.clone())?;
         let _ = self.answers.set(Arc::downgrade(sink));
         // The port may have gone just before.

@@ -356,45 +356,45 @@ impl<T> fmt::Debug for SendError<T> {
     }
 }
 
-/// A question was not answered.
+/// A request got no reply.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum AskError {
-    /// The link to the answerer broke: this concerns all questions under way, and all later ones.
-    #[error("the space {peer:?} was lost before it answered")]
+pub enum RpcError {
+    /// The link to the server broke: all requests under way and all later ones fail.
+    #[error("the space {peer:?} was lost before it replied")]
     Lost {
         /// Name of the space.
         peer: String,
     },
-    /// The answerer dropped the question without answering it.
-    #[error("the space {peer:?} dropped the question without answering it")]
+    /// The server dropped the request without a reply.
+    #[error("the space {peer:?} dropped the request without a reply")]
     Dropped {
         /// Name of the space.
         peer: String,
     },
     /// The port does not exist any more, or the own space was closed.
-    #[error("port {port:?} answers no more; its owner dropped it, or a space was closed")]
+    #[error("port {port:?} replies no more: its owner dropped it, or a space was closed")]
     Closed {
         /// Name of the port.
         port: String,
     },
-    /// The answerer could not read the question, or could not send its answer.
-    #[error("the space {peer:?} refused the question: {reason}")]
+    /// The server could not decode the request, or could not send its reply.
+    #[error("the space {peer:?} refused the request: {reason}")]
     Refused {
         /// Name of the space.
         peer: String,
         /// Its words.
         reason: String,
     },
-    /// The answer came, but is not of the expected type.
-    #[error("the space {peer:?} gave an answer that cannot be read: {reason}")]
+    /// The reply came, but is not of the expected type.
+    #[error("the space {peer:?} sent a reply that cannot be decoded: {reason}")]
     Unreadable {
         /// Name of the space.
         peer: String,
         /// Why.
         reason: String,
     },
-    /// The question was not sent.
-    #[error("a question was not asked: {reason}")]
+    /// The request was not sent.
+    #[error("a request was not sent: {reason}")]
     Unsent {
         /// Why, with the name of the port.
         reason: String,

@@ -21,7 +21,7 @@ use parking_lot::{Mutex, MutexGuard};
 const PARTS_LIMIT: usize = 512;
 
 /// Memory that was lent for the bytes of one answer; see
-/// [`Asker::ask_into`](crate::Asker::ask_into).
+/// [`RpcClient::start_into`](crate::RpcClient::start_into).
 pub struct Landing {
     len: usize,
     lent: Mutex<Lent>,

@@ -20,8 +20,8 @@
 //! - Whoever is not of the same user (unless every user is admitted) or does not know the [`Key`]
 //!   is refused, in bounded time and memory.
 //!
-//! Requests and replies are built on top: an [`Asker`] asks an [`AnswerPort`], with any number of
-//! questions under way. [`InputPort::recv_from`] says who sent a token, as the kernel says. Open
+//! Requests and replies are built on top: an [`RpcClient`] sends requests to an
+//! [`RpcServer`], any number at a time. [`InputPort::recv_from`] says who sent a token, as the kernel says. Open
 //! files go to other processes of the machine through a [`DescriptorDoor`].
 //!
 //! What it is not: it does not store tokens, does not repeat what was lost, does not encrypt, does
@@ -63,7 +63,6 @@
 //! ```
 
 mod address;
-mod ask;
 mod assembler;
 mod builder;
 mod bulk;
@@ -97,6 +96,7 @@ mod reason;
 mod record;
 mod route;
 mod routes;
+mod rpc;
 mod run;
 mod runtime_directory;
 mod sender;
@@ -109,7 +109,6 @@ mod waiter;
 pub mod wire;
 
 pub use address::Address;
-pub use ask::{AnswerPort, Asked, Asker, Pending, Responder};
 pub use assembler::{Assembler, Group, Packet};
 pub use builder::{LinkChoice, SpaceBuilder};
 pub use bulk::Bulk;
@@ -117,7 +116,7 @@ pub use connect::connect_unix;
 pub use counters::{Counters, LinkCounters, PortCounters, Refusal, Sample};
 pub use descriptors::{DescriptorClient, DescriptorDoor};
 pub use error::{
-    AddressError, AskError, ConnectError, InputError, KeyError, KeyProblem, OpenError, RecvError,
+    AddressError, ConnectError, InputError, KeyError, KeyProblem, OpenError, RecvError, RpcError,
     SendError, SpaceError,
 };
 pub use file_part::FilePart;
@@ -128,6 +127,7 @@ pub use memory::{CommonMemory, MemoryPart, MemoryShape, machine_ms};
 pub use pool::{BULK_ALIGNMENT, BulkBuffer, IDLE_LIMIT_BYTES};
 pub use port::{Credit, InputPort, OutputPort, PortOptions};
 pub use private_socket::PrivateListener;
+pub use rpc::{IncomingRequest, PendingReply, Protocol, Responder, RpcClient, RpcServer};
 pub use runtime_directory::{
     check_private_directory, make_private_directory, private_runtime_directory, read_private_file,
     runtime_directory, write_private_file,

@@ -13,7 +13,7 @@ use crate::Bulk;
 /// Memory that was lent to be sent: as long as any [`Bulk`] of it exists, it is not given back.
 ///
 /// What is sent over a socket is given back when the socket has taken it, or when the link is lost
-/// ([`Asker::cut`](crate::Asker::cut)). Over other links the receiver has it.
+/// ([`RpcClient::close_link`](crate::RpcClient::close_link)). Over other links the receiver has it.
 #[derive(Default)]
 pub struct Loan {
     /// How many parts are lent.

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::error::{AskError, ConnectError, OpenError, SpaceError};
+use crate::error::{ConnectError, OpenError, RpcError, SpaceError};
 
 impl SpaceError {
     /// Why, without names and addresses of spaces.
@@ -56,16 +56,16 @@ impl OpenError {
 
 const LOST: &str = "the connection to it was lost";
 
-impl AskError {
+impl RpcError {
     /// Why, without names and addresses of spaces.
     pub fn reason(&self) -> String {
         match self {
-            AskError::Lost { .. } | AskError::Dropped { .. } | AskError::Closed { .. } => {
+            RpcError::Lost { .. } | RpcError::Dropped { .. } | RpcError::Closed { .. } => {
                 LOST.to_owned()
             }
-            AskError::Refused { reason, .. } => format!("it refused the question: {reason}"),
-            AskError::Unreadable { .. } => "it gave an answer that cannot be read".to_owned(),
-            AskError::Unsent { reason } => format!("the question was not sent: {reason}"),
+            RpcError::Refused { reason, .. } => format!("it refused the request: {reason}"),
+            RpcError::Unreadable { .. } => "it sent a reply that cannot be decoded".to_owned(),
+            RpcError::Unsent { reason } => format!("the request was not sent: {reason}"),
         }
     }
 }
@@ -100,7 +100,7 @@ mod tests {
             error: io::Error::from_raw_os_error(113),
         };
         assert_eq!(far.reason(), "no route to host");
-        let lost = AskError::Lost { peer: "node b of lab".to_owned() };
+        let lost = RpcError::Lost { peer: "node b of lab".to_owned() };
         assert_eq!(lost.reason(), "the connection to it was lost");
     }
 }

@@ -83,7 +83,7 @@ impl Route {
     /// The channel that the peer has made for answers to what it asks on this one; none if the link
     /// is lost. There is one for each; who wants another is cut off, as is who wants answers on a
     /// channel that leads somewhere else.
-    pub fn answers(&self, number: u32) -> Option<Arc<Channel>> {
+    pub fn reply_channel(&self, number: u32) -> Option<Arc<Channel>> {
         let answers = self.answers.get_or_init(|| {
             let link = self.link.upgrade()?;
             if link.channel(number).is_some() {

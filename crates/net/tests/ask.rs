@@ -1,5 +1,7 @@
 //! Asking and answering, over every kind of link and within one space.
 
+mod protocols;
+
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::{Arc, mpsc};
@@ -8,9 +10,11 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use pario_net::{
-    AnswerPort, AskError, Asked, Asker, Bulk, LinkChoice, OpenError, Options, PortOptions,
-    RecvError, Responder, SendError, Simulation, Space, User,
+    Bulk, IncomingRequest, LinkChoice, OpenError, Options, PortOptions, RecvError, Responder,
+    RpcClient, RpcError, RpcServer, SendError, Simulation, Space, User,
 };
+
+use protocols::Test;
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -57,9 +61,9 @@ impl Pair {
     fn port<Q: pario_net::Token, A: pario_net::Token>(
         &self,
         name: &str,
-    ) -> (AnswerPort<Q, A>, Asker<Q, A>) {
-        let port = AnswerPort::new(&self.answerer, name, PortOptions::default()).unwrap();
-        let asker = Asker::open(&self.asker, name, SOON).unwrap();
+    ) -> (RpcServer<Test<Q, A>>, RpcClient<Test<Q, A>>) {
+        let port = RpcServer::new(&self.answerer, name, PortOptions::default()).unwrap();
+        let asker = RpcClient::open(&self.asker, name, SOON).unwrap();
         assert!(asker.is_alive() && asker.name() == name && asker.peer() == "answerer");
         (port, asker)
     }
@@ -74,9 +78,9 @@ impl Pair {
 
 /// Answers everything in a thread, until the port is closed.
 fn serve<Q: pario_net::Token, A: pario_net::Token>(
-    port: AnswerPort<Q, A>,
-    mut answer: impl FnMut(Asked<Q, A>) + Send + 'static,
-) -> std::thread::JoinHandle<AnswerPort<Q, A>> {
+    port: RpcServer<Test<Q, A>>,
+    mut answer: impl FnMut(IncomingRequest<Test<Q, A>>) + Send + 'static,
+) -> std::thread::JoinHandle<RpcServer<Test<Q, A>>> {
     std::thread::spawn(move || {
         loop {
             match port.recv_timeout(SOON) {
@@ -91,17 +95,17 @@ fn serve<Q: pario_net::Token, A: pario_net::Token>(
 fn answers_come_in_any_order(kind: Kind) {
     let pair = Pair::new(kind);
     let (port, asker) = pair.port::<u64, u64>("numbers");
-    let pending: Vec<_> = (0..100).map(|number| asker.ask(number).unwrap()).collect();
+    let pending: Vec<_> = (0..100).map(|number| asker.start(number).unwrap()).collect();
     let mut asked: Vec<_> = (0..100)
         .map(|number| {
             // Nobody waits for the answers yet, so the questions leave by themselves.
             let asked = port.recv_timeout(SOON).unwrap();
-            assert_eq!(asked.question, number);
+            assert_eq!(asked.request, number);
             // Over a link, the receiver knows the asker by an id of its own making.
-            assert_eq!(asked.from.space == pair.asker.id(), kind == Kind::Here);
-            assert_eq!(asked.from.is_local, kind == Kind::Here);
+            assert_eq!(asked.sender.space == pair.asker.id(), kind == Kind::Here);
+            assert_eq!(asked.sender.is_local, kind == Kind::Here);
             if kind == Kind::Unix {
-                assert_eq!(asked.from.user, Some(User::own()));
+                assert_eq!(asked.sender.user, Some(User::own()));
             }
             asked
         })
@@ -109,7 +113,7 @@ fn answers_come_in_any_order(kind: Kind) {
     assert!(!pending[3].is_done());
     fastrand::Rng::with_seed(11).shuffle(&mut asked);
     let server = std::thread::spawn(move || {
-        asked.into_iter().for_each(|asked| asked.answer.send(asked.question * asked.question));
+        asked.into_iter().for_each(|asked| asked.responder.send(asked.request * asked.request));
     });
     for (number, pending) in (0..).zip(pending) {
         assert_eq!(pending.wait().unwrap(), number * number);
@@ -121,11 +125,11 @@ fn many_threads_ask_at_once(kind: Kind) {
     let pair = Pair::new(kind);
     let (port, asker) = pair.port::<(u64, u64), (u64, u64)>("echo");
     // Answers are kept back now and then, so that they come in another order.
-    let mut kept: Vec<Asked<(u64, u64), (u64, u64)>> = Vec::new();
+    let mut kept: Vec<IncomingRequest<Test<(u64, u64), (u64, u64)>>> = Vec::new();
     let server = serve(port, move |asked| {
         kept.push(asked);
         if kept.len() >= 3 {
-            kept.drain(..).rev().for_each(|asked| asked.answer.send(asked.question));
+            kept.drain(..).rev().for_each(|asked| asked.responder.send(asked.request));
         }
     });
     // Two more keep the kept ones moving, whatever the others do.
@@ -136,13 +140,13 @@ fn many_threads_ask_at_once(kind: Kind) {
             scope.spawn(move || {
                 for number in 0..500 {
                     let question = (thread, number);
-                    assert_eq!(asker.ask(question).unwrap().wait().unwrap(), question);
+                    assert_eq!(asker.start(question).unwrap().wait().unwrap(), question);
                 }
                 is_over.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             });
         }
         while is_over.load(std::sync::atomic::Ordering::SeqCst) < 8 {
-            let two = [asker.ask((9, 0)).unwrap(), asker.ask((9, 1)).unwrap()];
+            let two = [asker.start((9, 0)).unwrap(), asker.start((9, 1)).unwrap()];
             for (number, pending) in (0..).zip(two) {
                 let deadline = Instant::now() + Duration::from_millis(20);
                 if let Ok(answer) = pending.wait_until(deadline) {
@@ -159,13 +163,13 @@ fn bulk_goes_both_ways(kind: Kind) {
     let pair = Pair::new(kind);
     let (port, asker) = pair.port::<(u8, Bulk), Vec<Bulk>>("bulk");
     let server = serve(port, |asked| {
-        let (byte, bulk) = asked.question;
-        asked.answer.send(vec![bulk, vec![byte; 70_000].into(), Bulk::from(vec![byte; 3])]);
+        let (byte, bulk) = asked.request;
+        asked.responder.send(vec![bulk, vec![byte; 70_000].into(), Bulk::from(vec![byte; 3])]);
     });
     for (byte, len) in [(1, 0), (2, 10), (3, 4_096), (4, 1 << 20), (5, 6 << 20)] {
         let bulk = Bulk::from(vec![byte; len]);
         let place = bulk.as_ptr();
-        let parts = asker.ask((byte, bulk.clone())).unwrap().wait().unwrap();
+        let parts = asker.start((byte, bulk.clone())).unwrap().wait().unwrap();
         assert_eq!(parts[0], bulk);
         assert_eq!((&parts[1][..], &parts[2][..]), (&[byte; 70_000][..], &[byte; 3][..]));
         if matches!(kind, Kind::Here | Kind::Memory) && len >= 4_096 {
@@ -182,15 +186,15 @@ fn bulk_goes_both_ways(kind: Kind) {
 fn the_loss_of_the_answerer_fails_all_questions(kind: Kind) {
     let pair = Pair::new(kind);
     let (port, asker) = pair.port::<u64, u64>("numbers");
-    let pending: Vec<_> = (0..100).map(|number| asker.ask(number).unwrap()).collect();
+    let pending: Vec<_> = (0..100).map(|number| asker.start(number).unwrap()).collect();
     let (called, calls) = mpsc::channel();
-    asker.ask_then(100, move |answer| called.send(answer).unwrap());
+    asker.call_then(100, move |answer| called.send(answer).unwrap());
     // Some are received, and the first one answered.
     let mut asked: Vec<_> = (0..50).map(|_| port.recv_timeout(SOON).unwrap()).collect();
-    asked.remove(0).answer.send_now(7);
+    asked.remove(0).responder.send_now(7);
     let mut pending = pending.into_iter();
     assert_eq!(pending.next().unwrap().wait().unwrap(), 7);
-    let lost = AskError::Lost { peer: "answerer".into() };
+    let lost = RpcError::Lost { peer: "answerer".into() };
     std::thread::scope(|scope| {
         let waiting = pending.next().unwrap();
         let waiter = scope.spawn(move || waiting.wait());
@@ -202,9 +206,9 @@ fn the_loss_of_the_answerer_fails_all_questions(kind: Kind) {
     }
     assert_eq!(calls.recv_timeout(SOON).unwrap().unwrap_err(), lost);
     assert!(!asker.is_alive());
-    assert_eq!(asker.ask(1).unwrap_err(), lost);
+    assert_eq!(asker.start(1).unwrap_err(), lost);
     let (called, calls) = mpsc::channel();
-    asker.ask_then(1, move |answer| called.send(answer).unwrap());
+    asker.call_then(1, move |answer| called.send(answer).unwrap());
     assert_eq!(calls.recv_timeout(SOON).unwrap().unwrap_err(), lost);
     // The answers that were not given go nowhere.
     drop(asked);
@@ -213,46 +217,46 @@ fn the_loss_of_the_answerer_fails_all_questions(kind: Kind) {
 fn the_loss_of_the_asker_is_told(kind: Kind) {
     let pair = Pair::new(kind);
     let (port, asker) = pair.port::<u64, u64>("numbers");
-    let _other = Asker::<u64, u64>::open(&pair.asker, "numbers", SOON).unwrap();
-    let pending = asker.ask(1).unwrap();
+    let _other = RpcClient::<Test<u64, u64>>::open(&pair.asker, "numbers", SOON).unwrap();
+    let pending = asker.start(1).unwrap();
     let asked = port.recv_timeout(SOON).unwrap();
     pair.end(&pair.asker);
     match port.recv_timeout(SOON).unwrap_err() {
         RecvError::Lost { space, peer } => {
-            assert_eq!((space, peer.as_str()), (asked.from.space, "asker"));
+            assert_eq!((space, peer.as_str()), (asked.sender.space, "asker"));
         }
         error => panic!("{error}"),
     }
-    asked.answer.send(1);
-    assert!(matches!(pending.wait(), Err(AskError::Closed { .. } | AskError::Lost { .. })));
+    asked.responder.send(1);
+    assert!(matches!(pending.wait(), Err(RpcError::Closed { .. } | RpcError::Lost { .. })));
     // The port goes on.
-    let here = Asker::<u64, u64>::open(&pair.answerer, "numbers", SOON).unwrap();
-    let pending = here.ask(2).unwrap();
-    port.recv_timeout(SOON).unwrap().answer.send(4);
+    let here = RpcClient::<Test<u64, u64>>::open(&pair.answerer, "numbers", SOON).unwrap();
+    let pending = here.start(2).unwrap();
+    port.recv_timeout(SOON).unwrap().responder.send(4);
     assert_eq!(pending.wait().unwrap(), 4);
 }
 
 fn what_is_not_answered_fails(kind: Kind) {
     let pair = Pair::new(kind);
     let (port, asker) = pair.port::<u64, u64>("numbers");
-    let pending = asker.ask(1).unwrap();
+    let pending = asker.start(1).unwrap();
     drop(port.recv_timeout(SOON).unwrap());
-    let dropped = AskError::Dropped { peer: "answerer".into() };
+    let dropped = RpcError::Dropped { peer: "answerer".into() };
     assert_eq!(pending.wait().unwrap_err(), dropped);
 
     // With the port go the questions that wait in it, and those that come later.
-    let received = asker.ask(2).unwrap();
+    let received = asker.start(2).unwrap();
     let kept = port.recv_timeout(SOON).unwrap();
-    let waiting = asker.ask(3).unwrap();
+    let waiting = asker.start(3).unwrap();
     drop(port);
-    let closed = AskError::Closed { port: "numbers".into() };
+    let closed = RpcError::Closed { port: "numbers".into() };
     let error = waiting.wait().unwrap_err();
     assert!(error == closed || kind == Kind::Here && error == dropped, "{error}");
-    let error = (0..).find_map(|_| asker.ask(4).err()).unwrap();
+    let error = (0..).find_map(|_| asker.start(4).err()).unwrap();
     assert_eq!(error, closed);
     assert!(!asker.is_alive());
     if kind == Kind::Here {
-        kept.answer.send(5);
+        kept.responder.send(5);
         assert_eq!(received.wait().unwrap(), 5);
     } else {
         assert_eq!(received.wait().unwrap_err(), closed);
@@ -280,25 +284,25 @@ fn block_on<F: Future>(future: F) -> F::Output {
 fn answers_are_awaited(kind: Kind) {
     let pair = Pair::new(kind);
     let (port, asker) = pair.port::<u64, u64>("numbers");
-    let server = serve(port, |asked| match asked.question {
-        13 => drop(asked.answer),
-        number => asked.answer.send(number + 1),
+    let server = serve(port, |asked| match asked.request {
+        13 => drop(asked.responder),
+        number => asked.responder.send(number + 1),
     });
     let sum = block_on(async {
         let mut sum = 0;
         for number in 0..200 {
-            sum += match asker.ask(number).unwrap().await {
+            sum += match asker.start(number).unwrap().await {
                 Ok(answer) => answer,
                 Err(error) => {
-                    assert!(number == 13 && matches!(error, AskError::Dropped { .. }), "{error}");
+                    assert!(number == 13 && matches!(error, RpcError::Dropped { .. }), "{error}");
                     0
                 }
             };
         }
         // Several under way, in threads that wait and in futures.
-        let pending: Vec<_> = (0..50).map(|number| asker.ask(number * 100).unwrap()).collect();
+        let pending: Vec<_> = (0..50).map(|number| asker.start(number * 100).unwrap()).collect();
         let blocking = std::thread::scope(|scope| {
-            let thread = scope.spawn(|| asker.ask(1).unwrap().wait().unwrap());
+            let thread = scope.spawn(|| asker.start(1).unwrap().wait().unwrap());
             thread.join().unwrap()
         });
         assert_eq!(blocking, 2);
@@ -310,16 +314,16 @@ fn answers_are_awaited(kind: Kind) {
     assert_eq!(sum, (1..=200).sum::<u64>() - 14);
     // A future that is dropped while it waits leaves nothing behind, and one that was polled can
     // be waited for.
-    let mut dropped = asker.ask(5).unwrap();
+    let mut dropped = asker.start(5).unwrap();
     let mut context = Context::from_waker(Waker::noop());
     let _ = std::pin::Pin::new(&mut dropped).poll(&mut context);
     drop(dropped);
-    let mut polled = asker.ask(6).unwrap();
+    let mut polled = asker.start(6).unwrap();
     if std::pin::Pin::new(&mut polled).poll(&mut context).is_pending() {
         assert_eq!(polled.wait().unwrap(), 7);
     }
     // It outlives its asker.
-    let last = asker.ask(7).unwrap();
+    let last = asker.start(7).unwrap();
     drop(asker);
     assert_eq!(block_on(last).unwrap(), 8);
     pair.end(&pair.asker);
@@ -331,19 +335,19 @@ fn answers_are_awaited(kind: Kind) {
 fn answers_are_passed_on(kind: Kind) {
     let pair = Pair::new(kind);
     let (port, asker) = pair.port::<u64, u64>("numbers");
-    let server = serve(port, |asked| asked.answer.send(asked.question + 1));
+    let server = serve(port, |asked| asked.responder.send(asked.request + 1));
     let (to, called) = mpsc::channel();
     for number in 0..1_000 {
         let to = to.clone();
-        asker.ask_then(number, move |answer| to.send((number, answer.unwrap())).unwrap());
+        asker.call_then(number, move |answer| to.send((number, answer.unwrap())).unwrap());
         if number % 100 == 0 {
-            assert_eq!(asker.ask(number).unwrap().wait().unwrap(), number + 1);
+            assert_eq!(asker.start(number).unwrap().wait().unwrap(), number + 1);
         }
     }
     // One asks the next, and one panics.
     let (inner, chained) = (asker.clone(), to.clone());
-    asker.ask_then(1_000, move |answer| {
-        inner.ask_then(answer.unwrap(), move |answer| {
+    asker.call_then(1_000, move |answer| {
+        inner.call_then(answer.unwrap(), move |answer| {
             chained.send((1_000, answer.unwrap() - 1)).unwrap();
         });
         drop(inner);
@@ -365,14 +369,14 @@ fn answers_are_passed_on(kind: Kind) {
 fn deadlines_give_questions_back(kind: Kind) {
     let pair = Pair::new(kind);
     let (port, asker) = pair.port::<u64, u64>("numbers");
-    let pending = asker.ask(1).unwrap();
-    let other = asker.ask(2).unwrap();
+    let pending = asker.start(1).unwrap();
+    let other = asker.start(2).unwrap();
     let pending = pending.wait_until(Instant::now() + Duration::from_millis(5)).unwrap_err();
     let pending = pending.wait_until(Instant::now()).unwrap_err();
     drop(other);
     for _ in 0..2 {
         let asked = port.recv_timeout(SOON).unwrap();
-        asked.answer.send(asked.question);
+        asked.responder.send(asked.request);
     }
     let began = Instant::now();
     while !pending.is_done() {
@@ -415,18 +419,18 @@ fn threads_named(name: &str) -> usize {
 fn threads_that_wait_receive_their_answers_themselves() {
     let pair = Pair::new(Kind::Unix);
     let (port, asker) = pair.port::<u64, u64>("lonely");
-    let server = serve(port, |asked| asked.answer.send(asked.question));
+    let server = serve(port, |asked| asked.responder.send(asked.request));
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for number in 0..100 {
-                    assert_eq!(asker.ask(number).unwrap().wait().unwrap(), number);
+                    assert_eq!(asker.start(number).unwrap().wait().unwrap(), number);
                 }
             });
         }
     });
     assert_eq!(threads_named("ask lonely"), 0);
-    assert_eq!(block_on(asker.ask(1).unwrap()).unwrap(), 1);
+    assert_eq!(block_on(asker.start(1).unwrap()).unwrap(), 1);
     assert_eq!(threads_named("ask lonely"), 1);
     // It goes with the asker.
     drop(asker);
@@ -464,24 +468,24 @@ impl<const QUESTION: bool> pario_net::Token for Liar<QUESTION> {
 fn what_cannot_be_read_or_sent_is_refused() {
     let pair = Pair::new(Kind::Unix);
     let (port, asker) = pair.port::<Liar<true>, Liar<false>>("lies");
-    let pending = asker.ask(Liar(b"bad".to_vec())).unwrap();
+    let pending = asker.start(Liar(b"bad".to_vec())).unwrap();
     let error = port.recv_timeout(SOON).unwrap_err();
     assert!(matches!(&error, RecvError::Undecodable { peer, .. } if peer == "asker"), "{error}");
     let error = pending.wait().unwrap_err();
     assert!(error.to_string().contains("it is bad"), "{error}");
-    assert!(matches!(error, AskError::Refused { .. }));
+    assert!(matches!(error, RpcError::Refused { .. }));
 
     let answer = |answer: Vec<u8>| {
-        let pending = asker.ask(Liar(Vec::new())).unwrap();
-        port.recv_timeout(SOON).unwrap().answer.send(Liar(answer));
+        let pending = asker.start(Liar(Vec::new())).unwrap();
+        port.recv_timeout(SOON).unwrap().responder.send(Liar(answer));
         pending.wait()
     };
-    assert!(matches!(answer(b"bad".to_vec()), Err(AskError::Unreadable { .. })));
+    assert!(matches!(answer(b"bad".to_vec()), Err(RpcError::Unreadable { .. })));
     let limit = Options::default().limits.inline_bytes;
     let error = answer(vec![0; limit + 1]).err().unwrap();
-    assert!(matches!(error, AskError::Refused { .. }), "{error}");
-    let error = asker.ask(Liar(vec![0; limit + 1])).unwrap_err();
-    assert!(matches!(error, AskError::Unsent { .. }), "{error}");
+    assert!(matches!(error, RpcError::Refused { .. }), "{error}");
+    let error = asker.start(Liar(vec![0; limit + 1])).unwrap_err();
+    assert!(matches!(error, RpcError::Unsent { .. }), "{error}");
     assert_eq!(answer(b"good".to_vec()).unwrap().0, b"good");
 }
 
@@ -490,9 +494,7 @@ struct Raw(Vec<u8>);
 
 impl pario_net::Token for Raw {
     fn kind() -> pario_net::TokenKind {
-        let number = <u64 as pario_net::Token>::kind();
-        let name = number.name();
-        pario_net::TokenKind::named(&format!("question {name} for {name}"))
+        pario_net::TokenKind::named("request of test/1")
     }
 
     fn encode(self, out: &mut pario_net::Outgoing<'_>) -> Result<(), pario_net::EncodeError> {
@@ -533,7 +535,7 @@ fn strangers_who_ask_harm_themselves_alone() {
         for _ in 0..if case == 0 { 1 } else { 3 } {
             match port.recv_timeout(SOON) {
                 // An answer on a channel that was not made makes the stranger cut the link.
-                Ok(asked) if case == 1 => asked.answer.send_now(1),
+                Ok(asked) if case == 1 => asked.responder.send_now(1),
                 Ok(asked) => unanswered.push(asked),
                 Err(RecvError::Undecodable { .. }) => assert_eq!(case, 0),
                 Err(RecvError::Lost { peer, .. }) => {
@@ -548,21 +550,23 @@ fn strangers_who_ask_harm_themselves_alone() {
         if case != 0 {
             assert!(matches!(victim.send(1), Err(SendError::Lost { .. })));
         }
-        let pending = honest.ask(1).unwrap();
-        port.recv_timeout(SOON).unwrap().answer.send(2);
+        let pending = honest.start(1).unwrap();
+        port.recv_timeout(SOON).unwrap().responder.send(2);
         assert_eq!(pending.wait().unwrap(), 2);
     }
 }
 
 #[test]
-fn kinds_of_questions_and_answers_are_checked() {
+fn names_of_protocols_are_checked() {
     let pair = Pair::new(Kind::Unix);
     let (_port, _asker) = pair.port::<u64, u64>("numbers");
-    let error = Asker::<u64, u32>::open(&pair.asker, "numbers", SOON).unwrap_err();
+    let error = RpcClient::<Test<u64, u64, 2>>::open(&pair.asker, "numbers", SOON).unwrap_err();
+    assert!(error.to_string().contains("request of test/1, not request of test/2"), "{error}");
     assert!(matches!(error, OpenError::KindMismatch { .. }), "{error}");
-    let error = Asker::<u32, u64>::open(&pair.asker, "numbers", SOON).unwrap_err();
+    let error = RpcClient::<Test<u64, u64, 0>>::open(&pair.asker, "numbers", SOON).unwrap_err();
     assert!(matches!(error, OpenError::KindMismatch { .. }), "{error}");
-    let error = Asker::<u32, u64>::open(&pair.asker, "none", Duration::from_millis(5)).unwrap_err();
+    let soon = Duration::from_millis(5);
+    let error = RpcClient::<Test<u64, u64>>::open(&pair.asker, "none", soon).unwrap_err();
     assert!(matches!(error, OpenError::Timeout { .. }), "{error}");
 }
 
@@ -570,8 +574,8 @@ fn kinds_of_questions_and_answers_are_checked() {
 #[test]
 fn all_of_it_can_be_sent_to_other_threads() {
     fn check<T: Send + Sync>() {}
-    check::<Responder<u64>>();
-    check::<AnswerPort<u64, u64>>();
-    check::<Asker<u64, u64>>();
-    check::<pario_net::Pending<u64>>();
+    check::<Responder<Test<u64, u64>>>();
+    check::<RpcServer<Test<u64, u64>>>();
+    check::<RpcClient<Test<u64, u64>>>();
+    check::<pario_net::PendingReply<Test<u64, u64>>>();
 }

@@ -1,6 +1,7 @@
 //! Peers that forge: answers to what another peer was asked, channels to ports that are not theirs,
 //! credit that was never used. Each is cut off or gets nothing, and the honest ones notice nothing.
 
+mod protocols;
 mod stranger;
 
 use std::io::Write;
@@ -9,8 +10,9 @@ use std::time::Duration;
 
 use pario_net::wire::FrameKind;
 use pario_net::{
-    Address, AnswerPort, Asker, InputError, OpenError, PortOptions, RecvError, Space, SpaceId,
+    Address, InputError, OpenError, PortOptions, RecvError, RpcClient, RpcServer, Space, SpaceId,
 };
+use protocols::Test;
 use stranger::peer::{Answer, Control, PortInfo, RawPeer, packet};
 use stranger::{SOON, builder, host, knock, refused};
 
@@ -22,26 +24,26 @@ fn fingerprint(name: &str) -> u64 {
 /// A host that is asked for numbers, and a client of it that listens, as few clients do.
 struct Conversation {
     host: Space,
-    port: AnswerPort<u64, u64>,
+    port: RpcServer<Test<u64, u64>>,
     client: Space,
-    asker: Asker<u64, u64>,
+    asker: RpcClient<Test<u64, u64>>,
 }
 
 impl Conversation {
     fn new() -> Self {
         let host = host();
-        let port = AnswerPort::new(&host, "numbers", PortOptions::default()).unwrap();
+        let port = RpcServer::new(&host, "numbers", PortOptions::default()).unwrap();
         let client = builder("client").join(&host.address()).build().unwrap();
-        let asker = Asker::open(&client, "numbers", SOON).unwrap();
+        let asker = RpcClient::open(&client, "numbers", SOON).unwrap();
         Self { host, port, client, asker }
     }
 
     fn goes_on(&self) {
         for number in 0..10 {
-            let pending = self.asker.ask(number).unwrap();
+            let pending = self.asker.start(number).unwrap();
             let asked = self.port.recv_timeout(SOON).unwrap();
-            assert_eq!(asked.question, number);
-            asked.answer.send_now(number + 1);
+            assert_eq!(asked.request, number);
+            asked.responder.send_now(number + 1);
             assert_eq!(pending.wait().unwrap(), number + 1);
         }
     }
@@ -55,7 +57,7 @@ fn a_port_for_answers_cannot_be_opened_by_number() {
     let own = conversation.client.input::<u64>("of all").unwrap();
     let mut opened = 0;
     for number in 0..64 {
-        for kind in ["answer u64", "u64"] {
+        for kind in ["reply of test/1", "u64"] {
             match forger.open_number(number, fingerprint(kind)) {
                 Answer::NoPort => {}
                 Answer::Opened { .. } if kind == "u64" => opened += 1,
@@ -142,7 +144,7 @@ fn credit_that_was_not_used_ends_the_link() {
         ask(&mut peer, channel, &question(1, answer_channel, 5));
         let asked = conversation.port.recv_timeout(SOON).unwrap();
         if answers > 0 {
-            asked.answer.send_now(6);
+            asked.responder.send_now(6);
             let head = peer.next_on(answer_channel);
             assert_eq!(head, [&1_u64.to_le_bytes()[..], &[0, 6]].concat());
         } else {
@@ -183,9 +185,9 @@ fn an_announced_id_gives_no_rights() {
     assert_eq!(found.name, "numbers of the client", "it is still there");
     let (channel, _) = squatter.open("numbers");
     ask(&mut squatter, channel, &question(1, 9, 5));
-    let theirs = conversation.port.recv_timeout(SOON).unwrap().from.space;
-    let _pending = conversation.asker.ask(3).unwrap();
-    let own = conversation.port.recv_timeout(SOON).unwrap().from.space;
+    let theirs = conversation.port.recv_timeout(SOON).unwrap().sender.space;
+    let _pending = conversation.asker.start(3).unwrap();
+    let own = conversation.port.recv_timeout(SOON).unwrap().sender.space;
     assert_ne!(theirs, own, "the host tells them apart");
     drop(squatter);
     let lost = conversation.port.recv_timeout(SOON).unwrap_err();

@@ -2,6 +2,7 @@
 //! what lands, and that memory which was taken back is left alone.
 
 mod gate;
+mod protocols;
 
 use std::io::Write;
 use std::ptr::NonNull;
@@ -10,16 +11,18 @@ use std::time::{Duration, Instant};
 
 use gate::Gate;
 use pario_net::{
-    AnswerPort, AskError, Asked, Asker, Bulk, FilePart, Landing, LinkChoice, PortOptions,
-    RecvError, Simulation, Space,
+    Bulk, FilePart, IncomingRequest, Landing, LinkChoice, PortOptions, RecvError, RpcClient,
+    RpcError, RpcServer, Simulation, Space,
 };
 
 const SOON: Duration = Duration::from_secs(10);
 const LEN: usize = 1 << 20;
 
 /// What is asked for: so many bytes.
-type Port = AnswerPort<u64, (u64, Bulk)>;
-type Client = Asker<u64, (u64, Bulk)>;
+use protocols::Test;
+
+type Port = RpcServer<Test<u64, (u64, Bulk)>>;
+type Client = RpcClient<Test<u64, (u64, Bulk)>>;
 
 fn content(len: usize) -> Vec<u8> {
     (0..251).cycle().take(len).collect()
@@ -28,15 +31,15 @@ fn content(len: usize) -> Vec<u8> {
 /// Answers with as many bytes as it is asked for.
 fn serve(port: Port) -> std::thread::JoinHandle<()> {
     serve_with(port, |asked| {
-        let len = asked.question;
+        let len = asked.request;
         let bytes = content(usize::try_from(len).unwrap());
-        asked.answer.send((len, bytes.into()));
+        asked.responder.send((len, bytes.into()));
     })
 }
 
 fn serve_with(
     port: Port,
-    answer: impl Fn(Asked<u64, (u64, Bulk)>) + Send + 'static,
+    answer: impl Fn(IncomingRequest<Test<u64, (u64, Bulk)>>) + Send + 'static,
 ) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
         loop {
@@ -65,7 +68,7 @@ fn host() -> (Space, Port) {
         .host()
         .build()
         .unwrap();
-    let port = AnswerPort::new(&host, "bytes", PortOptions::default()).unwrap();
+    let port = RpcServer::new(&host, "bytes", PortOptions::default()).unwrap();
     (host, port)
 }
 
@@ -74,7 +77,7 @@ fn gated() -> (Space, Port, Gate, Space, Client) {
     let (host, port) = host();
     let gate = Gate::new(&host);
     let guest = Space::builder("guest").links(LinkChoice::Tcp).join(&gate.address).build().unwrap();
-    let asker = Asker::open(&guest, "bytes", SOON).unwrap();
+    let asker = RpcClient::open(&guest, "bytes", SOON).unwrap();
     (host, port, gate, guest, asker)
 }
 
@@ -85,11 +88,11 @@ fn an_answer_lands_where_it_is_wanted() {
             |name| Space::builder(name).listen_tcp("127.0.0.1:0".parse().unwrap()).links(links);
         let host = builder("host").host().build().unwrap();
         let guest = builder("guest").join(&host.address()).build().unwrap();
-        let server = serve(AnswerPort::new(&host, "bytes", PortOptions::default()).unwrap());
-        let asker: Client = Asker::open(&guest, "bytes", SOON).unwrap();
+        let server = serve(RpcServer::new(&host, "bytes", PortOptions::default()).unwrap());
+        let asker: Client = RpcClient::open(&guest, "bytes", SOON).unwrap();
         let mut memory = vec![9; LEN];
         let landing = lend(&mut memory);
-        let (len, bulk) = asker.ask_into(LEN as u64, &landing).unwrap().wait().unwrap();
+        let (len, bulk) = asker.start_into(LEN as u64, &landing).unwrap().wait().unwrap();
         assert_eq!(len, LEN as u64);
         if links == LinkChoice::Nearest {
             // By memory nothing is read, and bulk moves as it is.
@@ -108,11 +111,11 @@ fn an_answer_lands_where_it_is_wanted() {
 fn in_virtual_time_answers_come_as_usual() {
     let simulation = Simulation::new(3);
     let (host, guest) = (simulation.space("host").unwrap(), simulation.space("guest").unwrap());
-    let server = serve(AnswerPort::new(&host, "bytes", PortOptions::default()).unwrap());
-    let asker: Client = Asker::open(&guest, "bytes", SOON).unwrap();
+    let server = serve(RpcServer::new(&host, "bytes", PortOptions::default()).unwrap());
+    let asker: Client = RpcClient::open(&guest, "bytes", SOON).unwrap();
     let mut memory = vec![9; LEN];
     let landing = lend(&mut memory);
-    let (_, bulk) = asker.ask_into(LEN as u64, &landing).unwrap().wait().unwrap();
+    let (_, bulk) = asker.start_into(LEN as u64, &landing).unwrap().wait().unwrap();
     assert!(!landing.end() && bulk[..] == content(LEN));
     simulation.kill(&host);
     server.join().unwrap();
@@ -124,11 +127,11 @@ fn what_has_another_length_comes_as_usual() {
     let server = serve(port);
     let guest =
         Space::builder("guest").links(LinkChoice::Tcp).join(&host.address()).build().unwrap();
-    let asker: Client = Asker::open(&guest, "bytes", SOON).unwrap();
+    let asker: Client = RpcClient::open(&guest, "bytes", SOON).unwrap();
     for len in [0, 100, LEN - 1, LEN + 1, 2 * LEN] {
         let mut memory = vec![9; LEN];
         let landing = lend(&mut memory);
-        let (_, bulk) = asker.ask_into(len as u64, &landing).unwrap().wait().unwrap();
+        let (_, bulk) = asker.start_into(len as u64, &landing).unwrap().wait().unwrap();
         assert!(!landing.end());
         assert!(bulk[..] == content(len) && memory.iter().all(|byte| *byte == 9));
     }
@@ -143,16 +146,16 @@ fn a_landing_is_used_once() {
     let server = serve(port);
     let guest =
         Space::builder("guest").links(LinkChoice::Tcp).join(&host.address()).build().unwrap();
-    let asker: Client = Asker::open(&guest, "bytes", SOON).unwrap();
+    let asker: Client = RpcClient::open(&guest, "bytes", SOON).unwrap();
     let mut memory = vec![9; LEN];
     let landing = lend(&mut memory);
-    let both = [LEN as u64; 2].map(|len| asker.ask_into(len, &landing).unwrap());
+    let both = [LEN as u64; 2].map(|len| asker.start_into(len, &landing).unwrap());
     let lens = both.map(|pending| pending.wait().unwrap().1.len());
     assert_eq!(lens, [0, LEN]);
     assert!(landing.end() && memory == content(LEN));
     // Nor does one that comes after the memory was taken back.
     memory.fill(7);
-    let (_, bulk) = asker.ask_into(LEN as u64, &landing).unwrap().wait().unwrap();
+    let (_, bulk) = asker.start_into(LEN as u64, &landing).unwrap().wait().unwrap();
     assert!(bulk[..] == content(LEN) && memory.iter().all(|byte| *byte == 7));
     host.close();
     server.join().unwrap();
@@ -168,7 +171,7 @@ fn memory_that_was_taken_back_in_the_middle_of_an_answer_is_left_alone() {
         let mut memory = vec![9; LEN];
         let landing = lend(&mut memory);
         gate.to_guests.allow(LEN as u64 / 2);
-        let pending = asker.ask_into(LEN as u64, &landing).unwrap();
+        let pending = asker.start_into(LEN as u64, &landing).unwrap();
         let deadline = Instant::now() + Duration::from_millis(50);
         let pending = pending.wait_until(deadline).expect_err("half of it is missing");
         gate.to_guests.wait_until_full();
@@ -192,7 +195,7 @@ fn memory_that_was_taken_back_in_the_middle_of_an_answer_is_left_alone() {
         memory.fill(7);
         gate.to_guests.open();
         // Answers of a link come in order: when this one is there, the other one has been read.
-        let (_, bulk) = asker.ask(5_000).unwrap().wait().unwrap();
+        let (_, bulk) = asker.start(5_000).unwrap().wait().unwrap();
         assert_eq!(bulk[..], content(5_000));
         assert!(memory.iter().all(|byte| *byte == 7));
         assert!(!landing.end());
@@ -209,12 +212,12 @@ fn a_link_that_is_lost_in_the_middle_of_an_answer_leaves_the_memory_alone() {
     let mut memory = vec![9; LEN];
     let landing = lend(&mut memory);
     gate.to_guests.allow(LEN as u64 / 2);
-    let pending = asker.ask_into(LEN as u64, &landing).unwrap();
+    let pending = asker.start_into(LEN as u64, &landing).unwrap();
     let deadline = Instant::now() + Duration::from_millis(20);
     let pending = pending.wait_until(deadline).expect_err("half of it is missing");
     gate.to_guests.wait_until_full();
     gate.cut();
-    assert!(matches!(pending.wait(), Err(AskError::Lost { .. })));
+    assert!(matches!(pending.wait(), Err(RpcError::Lost { .. })));
     assert!(!landing.end());
     memory.fill(7);
     guest.close();
@@ -231,15 +234,15 @@ fn taking_back_at_any_moment() {
     let server = serve(port);
     let guest =
         Space::builder("guest").links(LinkChoice::Tcp).join(&host.address()).build().unwrap();
-    let asker: Client = Asker::open(&guest, "bytes", SOON).unwrap();
+    let asker: Client = RpcClient::open(&guest, "bytes", SOON).unwrap();
     let mut random = fastrand::Rng::with_seed(4);
     let mut landed = 0;
     for round in 0..300 {
         let mut memory = vec![9; LEN];
         let landing = lend(&mut memory);
-        let pending = asker.ask_into(LEN as u64, &landing).unwrap();
+        let pending = asker.start_into(LEN as u64, &landing).unwrap();
         // Somebody else reads for this thread.
-        let other = asker.ask(1).unwrap();
+        let other = asker.start(1).unwrap();
         let reader = std::thread::spawn(move || other.wait().unwrap());
         let end = Instant::now() + Duration::from_micros(random.u64(0..1_500));
         while Instant::now() < end {
@@ -270,26 +273,26 @@ fn answers_come_from_files() {
         let guest = builder("guest").join(&host.address()).build().unwrap();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&content(LEN)).unwrap();
-        let port: Port = AnswerPort::new(&host, "bytes", PortOptions::default()).unwrap();
+        let port: Port = RpcServer::new(&host, "bytes", PortOptions::default()).unwrap();
         let server = serve_with(port, move |asked| {
-            assert!(asked.answer.takes_files());
-            let len = usize::try_from(asked.question).unwrap();
+            assert!(asked.responder.can_send_files());
+            let len = usize::try_from(asked.request).unwrap();
             let part = FilePart::new(file.try_clone().unwrap(), 1_000, len);
-            asked.answer.send_file((asked.question, Bulk::new()), part);
+            asked.responder.send_file((asked.request, Bulk::new()), part);
         });
-        let asker: Client = Asker::open(&guest, "bytes", SOON).unwrap();
+        let asker: Client = RpcClient::open(&guest, "bytes", SOON).unwrap();
         let expected = |len: usize| {
             let mut bytes = content(LEN)[1_000..LEN.min(1_000 + len)].to_vec();
             bytes.resize(len, 0);
             bytes
         };
         let lens = [4_096, 50_001, LEN - 1_000, LEN, 2 * LEN];
-        let asked = lens.map(|len| asker.ask(len as u64).unwrap());
+        let asked = lens.map(|len| asker.start(len as u64).unwrap());
         for (pending, len) in asked.into_iter().zip(lens) {
             assert!(pending.wait().unwrap().1[..] == expected(len), "{len}");
             let mut memory = vec![9; len];
             let landing = lend(&mut memory);
-            let (_, bulk) = asker.ask_into(len as u64, &landing).unwrap().wait().unwrap();
+            let (_, bulk) = asker.start_into(len as u64, &landing).unwrap().wait().unwrap();
             assert!(landing.end() && bulk.is_empty() && memory == expected(len), "{len}");
         }
         host.close();
@@ -305,12 +308,12 @@ fn a_file_that_is_cut_while_it_is_sent_ends_in_zeros() {
     file.write_all(&[1; LONG]).unwrap();
     let sent = file.try_clone().unwrap();
     let server = serve_with(port, move |asked| {
-        let len = usize::try_from(asked.question).unwrap();
+        let len = usize::try_from(asked.request).unwrap();
         let part = FilePart::new(sent.try_clone().unwrap(), 0, len);
-        asked.answer.send_file((asked.question, Bulk::new()), part);
+        asked.responder.send_file((asked.request, Bulk::new()), part);
     });
     gate.to_guests.allow(1 << 20);
-    let pending = asker.ask(LONG as u64).unwrap();
+    let pending = asker.start(LONG as u64).unwrap();
     let deadline = Instant::now() + Duration::from_millis(20);
     let pending = pending.wait_until(deadline).expect_err("most of it is missing");
     gate.to_guests.wait_until_full();
@@ -328,11 +331,11 @@ fn a_file_that_is_cut_while_it_is_sent_ends_in_zeros() {
 #[test]
 fn answers_within_a_process_take_no_files() {
     let space = Space::alone("alone");
-    let port: Port = AnswerPort::new(&space, "bytes", PortOptions::default()).unwrap();
-    let asker: Client = Asker::open(&space, "bytes", SOON).unwrap();
-    let pending = asker.ask(1).unwrap();
+    let port: Port = RpcServer::new(&space, "bytes", PortOptions::default()).unwrap();
+    let asker: Client = RpcClient::open(&space, "bytes", SOON).unwrap();
+    let pending = asker.start(1).unwrap();
     let asked = port.recv().unwrap();
-    assert!(!asked.answer.takes_files());
-    asked.answer.send((1, Bulk::new()));
+    assert!(!asked.responder.can_send_files());
+    asked.responder.send((1, Bulk::new()));
     assert_eq!(pending.wait().unwrap(), (1, Bulk::new()));
 }

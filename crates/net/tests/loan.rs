@@ -1,18 +1,21 @@
 //! Memory that is sent from where it is, and when it is the sender's again.
 
 mod gate;
+mod protocols;
 
 use std::time::{Duration, Instant};
 
 use gate::Gate;
-use pario_net::{AnswerPort, AskError, Asker, Bulk, LinkChoice, Loan, PortOptions, Space};
+use pario_net::{Bulk, LinkChoice, Loan, PortOptions, RpcClient, RpcError, RpcServer, Space};
 
 const SOON: Duration = Duration::from_secs(10);
 /// More than sockets hold.
 const LEN: usize = 32 << 20;
 
-type Port = AnswerPort<Bulk, u64>;
-type Client = Asker<Bulk, u64>;
+use protocols::Test;
+
+type Port = RpcServer<Test<Bulk, u64>>;
+type Client = RpcClient<Test<Bulk, u64>>;
 
 /// A host behind a gate that counts sevens, and a guest.
 fn gated() -> (Space, std::thread::JoinHandle<()>, Gate, Space, Client) {
@@ -22,13 +25,13 @@ fn gated() -> (Space, std::thread::JoinHandle<()>, Gate, Space, Client) {
         .host()
         .build()
         .unwrap();
-    let port: Port = AnswerPort::new(&host, "sevens", PortOptions::default()).unwrap();
+    let port: Port = RpcServer::new(&host, "sevens", PortOptions::default()).unwrap();
     let server = std::thread::spawn(move || {
         loop {
             match port.recv() {
                 Ok(asked) => {
-                    let sevens = asked.question.iter().filter(|byte| **byte == 7).count();
-                    asked.answer.send(sevens as u64);
+                    let sevens = asked.request.iter().filter(|byte| **byte == 7).count();
+                    asked.responder.send(sevens as u64);
                 }
                 Err(pario_net::RecvError::Lost { .. }) => {}
                 Err(_) => return,
@@ -37,7 +40,7 @@ fn gated() -> (Space, std::thread::JoinHandle<()>, Gate, Space, Client) {
     });
     let gate = Gate::new(&host);
     let guest = Space::builder("guest").links(LinkChoice::Tcp).join(&gate.address).build().unwrap();
-    let asker = Asker::open(&guest, "sevens", SOON).unwrap();
+    let asker = RpcClient::open(&guest, "sevens", SOON).unwrap();
     (host, server, gate, guest, asker)
 }
 
@@ -48,7 +51,7 @@ fn now() -> Instant {
 #[test]
 fn what_was_answered_is_given_back() {
     let (host, server, _gate, guest, asker) = gated();
-    assert!(asker.gives_back());
+    assert!(asker.releases_when_sent());
     let mut memory = vec![7; LEN];
     for _ in 0..3 {
         memory.fill(7);
@@ -56,7 +59,7 @@ fn what_was_answered_is_given_back() {
         // SAFETY: the memory is used after `wait` only.
         let bulk = unsafe { loan.lend(&memory) };
         assert!(!loan.wait_until(now()), "it is lent");
-        assert_eq!(asker.ask(bulk).unwrap().wait(), Ok(LEN as u64));
+        assert_eq!(asker.start(bulk).unwrap().wait(), Ok(LEN as u64));
         loan.wait();
         memory.fill(9);
     }
@@ -74,15 +77,15 @@ fn what_is_not_taken_is_given_back_when_the_link_is_cut() {
     gate.to_host.allow(1 << 20);
     // SAFETY: the memory is used after `wait` only.
     let bulk = unsafe { loan.lend(&memory) };
-    let pending = asker.ask(bulk).unwrap();
+    let pending = asker.start(bulk).unwrap();
     let deadline = now() + Duration::from_millis(50);
     let pending = pending.wait_until(deadline).expect_err("it was not received");
     gate.to_host.wait_until_full();
     assert!(!loan.wait_until(now()));
-    asker.cut("enough");
+    asker.close_link("enough");
     loan.wait();
     memory.fill(9);
-    assert!(matches!(pending.wait(), Err(AskError::Lost { .. })));
+    assert!(matches!(pending.wait(), Err(RpcError::Lost { .. })));
     assert!(!asker.is_alive());
     guest.close();
     host.close();
@@ -97,10 +100,10 @@ fn what_is_not_taken_is_given_back_when_the_link_is_lost() {
     gate.to_host.allow(1 << 20);
     // SAFETY: the memory is used after `wait` only.
     let bulk = unsafe { loan.lend(&memory) };
-    let pending = asker.ask(bulk).unwrap();
+    let pending = asker.start(bulk).unwrap();
     gate.to_host.wait_until_full();
     gate.cut();
-    assert!(matches!(pending.wait(), Err(AskError::Lost { .. })));
+    assert!(matches!(pending.wait(), Err(RpcError::Lost { .. })));
     loan.wait();
     drop(memory);
     guest.close();
@@ -117,10 +120,10 @@ fn what_is_not_sent_is_given_back() {
     // SAFETY: the memory is used after `wait` only.
     drop(unsafe { loan.lend(&memory) });
     loan.wait();
-    asker.cut("enough");
+    asker.close_link("enough");
     // SAFETY: as above.
     let bulk = unsafe { loan.lend(&memory) };
-    assert!(asker.ask(bulk).is_err());
+    assert!(asker.start(bulk).is_err());
     loan.wait();
     guest.close();
     host.close();
@@ -130,18 +133,18 @@ fn what_is_not_sent_is_given_back() {
 #[test]
 fn within_a_process_the_receiver_has_it() {
     let space = Space::alone("alone");
-    let port: Port = AnswerPort::new(&space, "sevens", PortOptions::default()).unwrap();
-    let asker: Client = Asker::open(&space, "sevens", SOON).unwrap();
-    assert!(!asker.gives_back());
+    let port: Port = RpcServer::new(&space, "sevens", PortOptions::default()).unwrap();
+    let asker: Client = RpcClient::open(&space, "sevens", SOON).unwrap();
+    assert!(!asker.releases_when_sent());
     let memory = vec![7; 100];
     let loan = Loan::new();
     // SAFETY: the memory is used after `wait` only.
-    let pending = asker.ask(unsafe { loan.lend(&memory) }).unwrap();
+    let pending = asker.start(unsafe { loan.lend(&memory) }).unwrap();
     let asked = port.recv().unwrap();
-    asker.cut("there is nothing to cut");
+    asker.close_link("there is nothing to cut");
     assert!(!loan.wait_until(now()));
-    drop(asked.question);
+    drop(asked.request);
     assert!(loan.wait_until(now()));
-    asked.answer.send(5);
+    asked.responder.send(5);
     assert_eq!(pending.wait(), Ok(5));
 }

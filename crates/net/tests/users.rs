@@ -3,6 +3,7 @@
 //!
 //! Root runs these tests, and threads of them as other users.
 
+mod protocols;
 mod stranger;
 
 use std::fs::Permissions;
@@ -15,6 +16,7 @@ use std::process::{Child, Command, Stdio};
 use pario_net::{
     Address, DescriptorClient, DescriptorDoor, LinkChoice, Options, Space, SpaceError, User,
 };
+use protocols::Test;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use stranger::peer::{Control, PortInfo, RawPeer};
 use stranger::{HELLO, SOON, refused};
@@ -280,15 +282,16 @@ fn a_space_that_listens_nowhere_has_no_listener() {
     let folder = public_directory();
     let path = folder.path().join("door");
     let server = Space::builder("server").listen_unix(&path).host().build().unwrap();
-    let port = pario_net::AnswerPort::<u64, u64>::new(&server, "port", Default::default()).unwrap();
+    let port =
+        pario_net::RpcServer::<Test<u64, u64>>::new(&server, "port", Default::default()).unwrap();
     let before = listeners();
     let client = Space::builder("client").links(LinkChoice::Unix).listen_nowhere();
     let client = client.join(&server.address()).build().unwrap();
     assert_eq!(listeners(), before);
     assert_eq!((client.address().unix, client.address().tcp), (None, None));
-    let asker = pario_net::Asker::<u64, u64>::open(&client, "port", SOON).unwrap();
-    let pending = asker.ask(1).unwrap();
-    port.recv_timeout(SOON).unwrap().answer.send_now(2);
+    let asker = pario_net::RpcClient::<Test<u64, u64>>::open(&client, "port", SOON).unwrap();
+    let pending = asker.start(1).unwrap();
+    port.recv_timeout(SOON).unwrap().responder.send_now(2);
     assert_eq!(pending.wait().unwrap(), 2);
 }
 
@@ -306,22 +309,21 @@ fn listeners() -> usize {
 
 const INNER: &str = "PARIO_NET_TEST_INNER";
 
+/// User, group, process and groups of the client.
+type Who = Test<(), (u32, u32, u32, Vec<u32>)>;
+
 /// A server in a pid namespace of its own: says who sends.
 #[test]
 fn inner_server() {
     let Ok(path) = std::env::var(INNER) else { return };
     let builder = Space::builder("inner").listen_unix(&path).admit_any_user(true);
     let space = builder.host().build().unwrap();
-    let port = pario_net::AnswerPort::<(), (u32, u32, u32, Vec<u32>)>::new(
-        &space,
-        "who",
-        Default::default(),
-    );
+    let port = pario_net::RpcServer::<Who>::new(&space, "who", Default::default());
     let port = port.unwrap();
     println!("@ready");
     while let Ok(asked) = port.recv() {
-        let User { uid, gid, pid, groups } = asked.from.user.clone().unwrap();
-        asked.answer.send_now((uid, gid, pid, groups));
+        let User { uid, gid, pid, groups } = asked.sender.user.clone().unwrap();
+        asked.responder.send_now((uid, gid, pid, groups));
     }
 }
 
@@ -346,8 +348,8 @@ fn a_peer_of_another_pid_namespace_is_let_in() {
         let builder = Space::builder("outer").links(LinkChoice::Unix).listen_nowhere();
         let builder = builder.connect_to_any_user(true).join(&Address::unix(&path));
         let space = builder.build()?;
-        let asker = pario_net::Asker::open(&space, "who", SOON).unwrap();
-        Ok(asker.ask(()).unwrap().wait().unwrap())
+        let asker = pario_net::RpcClient::<Who>::open(&space, "who", SOON).unwrap();
+        Ok(asker.start(()).unwrap().wait().unwrap())
     };
     let User { uid, gid, groups, .. } = User::own();
     assert_eq!(ask().unwrap(), (uid, gid, 0, groups.clone()));

@@ -50,6 +50,7 @@ mod metadata;
 mod names;
 mod open;
 mod process;
+mod protocol;
 pub mod records;
 mod running;
 pub mod team;

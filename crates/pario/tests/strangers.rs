@@ -7,16 +7,17 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use pario::{Access, DiskId, ExtentIndex, ExtentPlace, Failure, FilePath, Identity, SubfileIndex};
-use pario_net::{Address, Asker, Bulk, Key, LinkChoice, Space, SpaceId};
+use pario_net::{Address, Bulk, Key, LinkChoice, RpcClient, Space, SpaceId};
 use pario_proto::{
-    Answer, DisksWish, Grant, LayoutWish, NamespaceRequest, PROTOCOL_VERSION, Part, PeerKind,
-    PeerRequest, Question, Reply, Request, Revocation, SubfileRange,
+    DisksWish, Grant, LayoutWish, NamespaceRequest, PROTOCOL_VERSION, Part, PeerKind, PeerRequest,
+    Reply, Request, RequestMessage, Revocation, SubfileRange,
 };
+use pario_server::NodeProtocol;
 use ways::{NodeProcess, Site, Way, tcp_of};
 
 /// A client that says what it likes.
 struct Stranger {
-    asker: Asker<Question<Bulk>, Answer<Bulk>>,
+    asker: RpcClient<NodeProtocol>,
     _space: Space,
 }
 
@@ -30,12 +31,12 @@ impl Stranger {
             builder = builder.key(Key::from_hex(&key).unwrap());
         }
         let space = builder.build().map_err(|error| error.to_string())?;
-        let asker = Asker::open(&space, "requests", Duration::from_secs(2));
+        let asker = RpcClient::open(&space, "requests", Duration::from_secs(2));
         Ok(Self { asker: asker.map_err(|error| error.to_string())?, _space: space })
     }
 
     fn ask(&self, request: Request, data: Vec<Bulk>) -> Result<Reply, Failure> {
-        self.asker.ask(Question { request, data }).unwrap().wait().unwrap().result
+        self.asker.start(RequestMessage { request, data }).unwrap().wait().unwrap().result
     }
 
     fn hello(&self, version: u32, uid: u32) -> Result<Reply, Failure> {
@@ -59,7 +60,7 @@ impl Stranger {
         let builder = Space::builder(&name).links(LinkChoice::Unix).listen_nowhere();
         let builder = builder.connect_to_any_user(true).join(&address.parse().unwrap());
         let space = builder.build().unwrap();
-        let asker = Asker::open(&space, "requests", Duration::from_secs(10)).unwrap();
+        let asker = RpcClient::open(&space, "requests", Duration::from_secs(10)).unwrap();
         Self { asker, _space: space }
     }
 

@@ -3,7 +3,7 @@
 //! That is the *layout* of a parallel file: which of its subfiles holds a byte or a tile, and where
 //! in it. Client, server and the tool that rebuilds a namespace from bare disks compute it with the
 //! same code, from the same stored bytes. And it is what clients and nodes say to each other:
-//! [`Question`]s with a [`Request`], [`Answer`]s with a [`Reply`] or a [`Failure`].
+//! [`RequestMessage`]s with a [`Request`], [`ReplyMessage`]s with a [`Reply`] or a [`Failure`].
 //!
 //! It is deliberately not: a place for I/O, threads, clocks or configuration. Everything here is
 //! arithmetic on values that were checked when they were made; it answers at once, allocates at
@@ -74,11 +74,11 @@ pub use cluster::process::{
     Processed, SELECTION_LIMIT, Selection, WorkSpan,
 };
 pub use cluster::record::{Entry, FileKind, FileRecord, Identity};
-pub use cluster::reply::{Answer, ExtentMeasure, KnownFile, Opened, Reply, SubfileMeasure};
+pub use cluster::reply::{ExtentMeasure, KnownFile, Opened, Reply, ReplyMessage, SubfileMeasure};
 pub use cluster::request::{
-    CheckRequest, DisksWish, LayoutWish, NamespaceRequest, NewFile, PROTOCOL_VERSION, Part,
-    PeerKind, PeerRequest, Question, RANGES_LIMIT, Removal, Request, SubfileRange,
-    TOKEN_LIMIT_BYTES, TRANSFER_LIMIT_BYTES,
+    CheckRequest, DisksWish, LayoutWish, NODE_PROTOCOL, NamespaceRequest, NewFile,
+    PROTOCOL_VERSION, Part, PeerKind, PeerRequest, RANGES_LIMIT, Removal, Request, RequestMessage,
+    SubfileRange, TOKEN_LIMIT_BYTES, TRANSFER_LIMIT_BYTES,
 };
 pub use cluster::status::{ClientStatus, DiskStatus, NodeStatus, PeerStatus};
 pub use cluster::traffic::{

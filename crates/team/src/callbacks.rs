@@ -6,11 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pario_net::wire::BULK_BYTES;
-use pario_net::{Bulk, FilePart, Landing, Pending, Responder};
+use pario_net::{Bulk, FilePart, Landing, PendingReply, Responder};
 
 use crate::call::Call;
 use crate::error::TeamError;
-use crate::far::message::{FromServer, ToServer};
+use crate::far::message::{DataProtocol, FromServer, ToServer};
 use crate::team::Team;
 
 /// What a callback is called with.
@@ -38,7 +38,7 @@ pub struct CallbackAsked {
     header: Bulk,
     data: Bulk,
     /// There until it is answered.
-    answer: Option<Responder<FromServer>>,
+    answer: Option<Responder<DataProtocol>>,
 }
 
 /// A function that all ranks have registered, and that runs in the data server of whichever machine
@@ -65,7 +65,7 @@ pub struct Callback {
 pub struct CallbackPending {
     team: Team,
     rank: u32,
-    answer: Pending<FromServer>,
+    answer: PendingReply<DataProtocol>,
 }
 
 impl Team {
@@ -111,7 +111,7 @@ impl CallbackAsked {
         (from, target): (u32, u32),
         header: Bulk,
         data: Bulk,
-        answer: Responder<FromServer>,
+        answer: Responder<DataProtocol>,
     ) -> Self {
         Self { from, target, header, data, answer: Some(answer) }
     }
@@ -142,7 +142,7 @@ impl CallbackAsked {
 
     /// Whether so many bytes of a file can be the answer without being read here.
     pub fn takes_file(&self, len: usize) -> bool {
-        len >= BULK_BYTES && self.answer.as_ref().is_some_and(Responder::takes_files)
+        len >= BULK_BYTES && self.answer.as_ref().is_some_and(Responder::can_send_files)
     }
 
     /// Answers with bytes of a file, which go from there to the socket. They should be in memory.

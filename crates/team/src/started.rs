@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
-use pario_net::{Bulk, Pending};
+use pario_net::{Bulk, PendingReply};
 
 use crate::error::TeamError;
-use crate::far::message::{FromServer, Place, ToServer};
+use crate::far::message::{DataProtocol, FromServer, Place, ToServer};
 use crate::number::Number;
 use crate::segments::{Piece, Segments};
 use crate::team::Team;
@@ -38,7 +38,7 @@ struct Way {
 
 /// A question, and where the bytes of its answer belong.
 struct Asked {
-    answer: Pending<FromServer>,
+    answer: PendingReply<DataProtocol>,
     to: Option<(*mut u8, usize)>,
 }
 

@@ -17,10 +17,10 @@ use super::status::NodeStatus;
 use crate::ids::{ExtentIndex, SubfileIndex};
 use crate::modes::call::Outcome;
 
-/// The answer to a question. `B` is what carries bytes without a copy.
+/// The reply of a node, with its data. `B` is what carries bytes without a copy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Answer<B> {
-    /// What came of it.
+pub struct ReplyMessage<B> {
+    /// The reply, or why the request failed.
     pub result: Result<Reply, Failure>,
     /// For reads: the bytes, range after range. For extents: header and body. For work with extents:
     /// its results.

@@ -18,7 +18,10 @@ use crate::layout::tiles::ExtentPlace;
 use crate::modes::call::digest;
 
 /// The version of everything in this folder: a node talks to clients of the same version.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
+
+/// The name of the protocol between clients and nodes, with [`PROTOCOL_VERSION`].
+pub const NODE_PROTOCOL: &str = "pario.node/3";
 
 /// The most data that one request or reply carries; who wants more sends several.
 pub const TRANSFER_LIMIT_BYTES: u64 = 4 << 20;
@@ -30,11 +33,11 @@ pub const RANGES_LIMIT: usize = 16_384;
 /// its header.
 pub const TOKEN_LIMIT_BYTES: usize = 129 << 20;
 
-/// A question to a node: the request, and the data that goes with it. `B` is what carries bytes
+/// A request to a node, with its data. `B` is what carries bytes
 /// without a copy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Question<B> {
-    /// What is asked.
+pub struct RequestMessage<B> {
+    /// The request.
     pub request: Request,
     /// For writes: the bytes, in the order of the ranges. For extents: header and body. For work
     /// with extents: the parameters of the operation.

@@ -31,7 +31,7 @@ use missing_namespace::Rebuild;
 pub use monitor::NodeMonitor;
 use pario_flow::Run;
 use pario_net::wire::Limits;
-use pario_net::{AnswerPort, Credit, DescriptorDoor, Key, Options, PortOptions, Space};
+use pario_net::{Credit, DescriptorDoor, Key, Options, PortOptions, RpcServer, Space};
 use pario_proto::{CheckReport, ClusterMap, Identity, NodeInfo, TOKEN_LIMIT_BYTES};
 use parking_lot::{Mutex, RwLock};
 
@@ -268,7 +268,7 @@ impl Node {
         background: Option<Background>,
     ) -> Result<(), NodeError> {
         let options = PortOptions { credit_bytes: Credit::Bytes(REQUEST_CREDIT_BYTES) };
-        let port = AnswerPort::new(&self.space, REQUESTS, options)
+        let port = RpcServer::new(&self.space, REQUESTS, options)
             .map_err(|error| NodeError::Other(error.to_string()))?;
         if let Some(names) = &self.shared.names {
             names.describer.connect(&run, operations);

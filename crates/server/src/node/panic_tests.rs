@@ -3,15 +3,16 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use pario_net::{Address, Asker, Bulk, Space, SpaceId};
+use pario_net::{Address, Bulk, RpcClient, Space, SpaceId};
 use pario_proto::{
-    Access, Answer, DisksWish, Failure, FilePath, Identity, LayoutWish, NamespaceRequest, Opened,
-    PROTOCOL_VERSION, Part, PeerKind, Question, Reply, Request, SubfileIndex, SubfileRange,
+    Access, DisksWish, Failure, FilePath, Identity, LayoutWish, NamespaceRequest, Opened,
+    PROTOCOL_VERSION, Part, PeerKind, Reply, Request, RequestMessage, SubfileIndex, SubfileRange,
 };
 
 use super::Node;
 use crate::config::Config;
 use crate::disks::Load;
+use crate::protocol::NodeProtocol;
 use crate::sessions::Session;
 
 /// The name of a client whose requests panic when they are dispatched.
@@ -39,7 +40,7 @@ pub(super) fn panic_in_work_if_wanted(session: &Session, load: &Load, bytes: u64
 }
 
 struct Client {
-    asker: Asker<Question<Bulk>, Answer<Bulk>>,
+    asker: RpcClient<NodeProtocol>,
     _space: Space,
 }
 
@@ -48,7 +49,7 @@ impl Client {
         let address = Address::unix(&config.nodes[0].socket);
         let own = format!("client {}", SpaceId::random());
         let space = Space::builder(&own).join(&address).build().unwrap();
-        let asker = Asker::open(&space, "requests", Duration::from_secs(10)).unwrap();
+        let asker = RpcClient::open(&space, "requests", Duration::from_secs(10)).unwrap();
         let client = Self { asker, _space: space };
         let identity = Identity { uid: 0, gids: vec![0] };
         let (version, name) = (PROTOCOL_VERSION, name.to_owned());
@@ -58,7 +59,7 @@ impl Client {
     }
 
     fn ask(&self, request: Request, data: Vec<Bulk>) -> Result<Reply, Failure> {
-        let pending = self.asker.ask(Question { request, data }).unwrap();
+        let pending = self.asker.start(RequestMessage { request, data }).unwrap();
         let answer = pending.wait_until(Instant::now() + Duration::from_secs(30));
         answer.unwrap_or_else(|_| panic!("there is no answer")).unwrap().result
     }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use pario_flow::Run;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    Answer, AssemblyId, Call, Failure, FilePath, Identity, JobCall, Layout, LockCall, LockRequest,
+    AssemblyId, Call, Failure, FilePath, Identity, JobCall, Layout, LockCall, LockRequest,
     MemoryId, Mode, NamespaceRequest, OPEN_TEXT_LIMIT_BYTES, OpenTogether, Opened, Outcome, Part,
-    Reply, Request, Seat, SharedCall, SharedRequest, SubfileIndex, SubfileMeasure, TeamCall,
+    Reply, ReplyMessage, Request, Seat, SharedCall, SharedRequest, SubfileIndex, SubfileMeasure,
+    TeamCall,
 };
 use parking_lot::Mutex;
 
@@ -195,7 +196,7 @@ impl Together {
                         _ => Vec::new(),
                     };
                     let result = result.map(Reply::Shared);
-                    reporter.send_now(Answer { result, data });
+                    reporter.send_now(ReplyMessage { result, data });
                 }
                 FileAction::Measure(assembly, opened) => self.measure(assembly, &opened),
                 FileAction::Close(handle, space) => {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pario_net::Bulk;
-use pario_proto::{Answer, Failure, FileId, FileRecord, Grant, Part, Reply, SubfileMeasure};
+use pario_proto::{Failure, FileId, FileRecord, Grant, Part, Reply, ReplyMessage, SubfileMeasure};
 use serde::{Deserialize, Serialize};
 
 use super::{DataCall, Work, answer};
@@ -198,7 +198,7 @@ impl Gathered {
     }
 
     /// What is answered.
-    pub fn answer(self) -> Answer<Bulk> {
+    pub fn answer(self) -> ReplyMessage<Bulk> {
         answer(match (self.failure, self.measures, self.synced) {
             (Some(failure), ..) => Err(failure),
             (None, Some(measures), _) => Ok(Reply::Measured(measures)),

@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pario_flow::Successor;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    Access, Answer, DEFAULT_UNIT_BYTES, DiskId, Disks, DisksWish, Extents, Failure, FileKind,
-    FilePath, FileRecord, Identity, Layout, LayoutWish, Opened, Reply, Striped,
+    Access, DEFAULT_UNIT_BYTES, DiskId, Disks, DisksWish, Extents, Failure, FileKind, FilePath,
+    FileRecord, Identity, Layout, LayoutWish, Opened, Reply, ReplyMessage, Striped,
 };
 
 use super::answer;
@@ -36,7 +36,7 @@ pub struct Creation {
 
 impl Interface {
     /// Creates a file and opens it, or opens the one that is there.
-    pub(super) fn create(&self, creation: Creation, next: Successor<Answer<Bulk>>) {
+    pub(super) fn create(&self, creation: Creation, next: Successor<ReplyMessage<Bulk>>) {
         let (opened, names) = match (self.begin(&creation), self.shared.names()) {
             (Ok(Begun::New(opened)), Ok(names)) => (opened, names),
             (Ok(Begun::Open(opened)), _) => return next.call(answer(Ok(Reply::Opened(opened)))),
@@ -78,7 +78,11 @@ impl Interface {
 
     /// Creates files and opens them, or opens those that are there. All new names become durable with
     /// one transaction.
-    pub(super) fn create_many(&self, creations: Vec<Creation>, next: Successor<Answer<Bulk>>) {
+    pub(super) fn create_many(
+        &self,
+        creations: Vec<Creation>,
+        next: Successor<ReplyMessage<Bulk>>,
+    ) {
         let results = creations.iter().map(|_| None).collect();
         let waiting = creations.into_iter().enumerate().collect();
         self.create_rest(waiting, results, next);
@@ -89,7 +93,7 @@ impl Interface {
         &self,
         waiting: Vec<(usize, Creation)>,
         mut results: Vec<Option<Result<Opened, Failure>>>,
-        next: Successor<Answer<Bulk>>,
+        next: Successor<ReplyMessage<Bulk>>,
     ) {
         let mut planned = Vec::new();
         for (number, creation) in waiting {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use pario_flow::Successor;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    Access, Answer, Entry, FILES_LIMIT, Failure, FileId, FileKind, FilePath, FileRecord, Grant,
-    Identity, NAMES_LISTED, NamespaceRequest, NewFile, NodeInfo, Opened, Reply, SubfileIndex,
+    Access, Entry, FILES_LIMIT, Failure, FileId, FileKind, FilePath, FileRecord, Grant, Identity,
+    NAMES_LISTED, NamespaceRequest, NewFile, NodeInfo, Opened, Reply, ReplyMessage, SubfileIndex,
 };
 
 use super::creating::Creation;
@@ -34,14 +34,14 @@ impl Interface {
 
     /// Answers a request for names; those that change something are answered when the change is
     /// durable.
-    pub fn serve(&mut self, call: NamesCall, next: Successor<Answer<Bulk>>) {
+    pub fn serve(&mut self, call: NamesCall, next: Successor<ReplyMessage<Bulk>>) {
         let NamesCall { space, who, request } = call;
         let shared = self.shared.clone();
         let names = match shared.names() {
             Ok(names) => names,
             Err(failure) => return next.call(answer(Err(failure))),
         };
-        let done = |next: Successor<Answer<Bulk>>| {
+        let done = |next: Successor<ReplyMessage<Bulk>>| {
             move |result: Result<(), Failure>| next.call(answer(result.map(|()| Reply::Done)))
         };
         let namespace = &names.namespace;

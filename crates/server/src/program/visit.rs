@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pario_net::Bulk;
-use pario_proto::{Answer, CutPiece, ExtentPlace, Failure, Part, ProcessRequest, Reply, Request};
+use pario_proto::{
+    CutPiece, ExtentPlace, Failure, Part, ProcessRequest, Reply, ReplyMessage, Request,
+};
 use pario_store::{AtHand, Extent, ExtentFile};
 use parking_lot::Mutex;
 
@@ -260,7 +262,7 @@ impl Piece {
     }
 }
 
-fn one_piece(answer: Answer<Bulk>) -> Result<Bulk, Failure> {
+fn one_piece(answer: ReplyMessage<Bulk>) -> Result<Bulk, Failure> {
     match (answer.result?, answer.data.into_iter().next()) {
         (Reply::Cut, Some(bytes)) => Ok(bytes),
         _ => Err(Failure::Invalid("a node has answered something else".to_owned())),

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pario_net::{AskError, Landing, Pending};
+use pario_net::{Landing, PendingReply, RpcError};
 
 use super::link::Link;
-use super::message::{FromServer, ToServer};
+use super::message::{DataProtocol, FromServer, ToServer};
 use crate::board::Missing;
 use crate::error::TeamError;
 use crate::team::Team;
@@ -20,7 +20,7 @@ impl Team {
         &self,
         rank: u32,
         question: ToServer,
-    ) -> Result<Pending<FromServer>, TeamError> {
+    ) -> Result<PendingReply<DataProtocol>, TeamError> {
         self.start_asking_into(rank, question, None)
     }
 
@@ -30,10 +30,10 @@ impl Team {
         rank: u32,
         question: ToServer,
         landing: Option<&Arc<Landing>>,
-    ) -> Result<Pending<FromServer>, TeamError> {
+    ) -> Result<PendingReply<DataProtocol>, TeamError> {
         let captain = self.captain_of(rank);
         let may_be_there = || self.shared.board.lost().is_none();
-        match self.link().map(|link| link.ask(captain, question, landing, may_be_there)) {
+        match self.link().map(|link| link.start(captain, question, landing, may_be_there)) {
             Ok(Ok(pending)) => Ok(pending),
             Ok(Err(_)) => Err(self.unanswered(rank)),
             // The way leads over the host, which ends when somebody is lost.
@@ -57,7 +57,7 @@ impl Team {
     pub(crate) fn answered(
         &self,
         rank: u32,
-        answer: Result<FromServer, AskError>,
+        answer: Result<FromServer, RpcError>,
     ) -> Result<FromServer, TeamError> {
         match answer {
             Ok(FromServer::Wrong(what)) => Err(TeamError::Invalid(what)),

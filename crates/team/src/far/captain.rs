@@ -14,7 +14,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pario_net::{
-    Address, AnswerPort, Asked, Asker, PortOptions, RecvError, Responder, Space, SpaceId,
+    Address, IncomingRequest, PendingReply, PortOptions, RecvError, Responder, RpcClient,
+    RpcServer, Space, SpaceId,
 };
 use parking_lot::{Condvar, Mutex};
 
@@ -22,7 +23,7 @@ use super::follower::Follower;
 use super::host::Host;
 use super::joining::{Joined, PAUSE, further_space, join};
 use super::link::way_of;
-use super::message::{FromHost, ToHost};
+use super::message::{CoordinatorProtocol, FromHost, ToHost};
 use super::server::{self, Registry};
 use super::steward::{RoundEnd, Steward};
 use crate::board::Board;
@@ -60,7 +61,7 @@ struct HostRoom {
     is_changed: Condvar,
 }
 
-type HostAsker = Asker<ToHost, FromHost>;
+type HostAsker = RpcClient<CoordinatorProtocol>;
 
 impl Captain {
     /// The captain of a machine of a team on one machine: only the data server.
@@ -135,7 +136,7 @@ impl Captain {
     }
 
     fn start_host(&mut self, seat: &Seat) -> Result<(), TeamError> {
-        let port = AnswerPort::new(&self.meeting, HOST_PORT, PortOptions::default());
+        let port = RpcServer::new(&self.meeting, HOST_PORT, PortOptions::default());
         let port = port.map_err(|error| TeamError::system("meeting other machines", error))?;
         let room = Arc::new(HostRoom::default());
         self.host = Some(room.clone());
@@ -149,8 +150,8 @@ impl Captain {
         let (asker, mut follower) = (asker.clone(), Follower::new(seat.rank, host));
         self.spawn("follower", move || {
             loop {
-                let answer = asker.ask(follower.question());
-                match answer.and_then(pario_net::Pending::wait) {
+                let answer = asker.start(follower.question());
+                match answer.and_then(PendingReply::wait) {
                     Ok(FromHost::News(news)) => {
                         news.into_iter().for_each(|one| follower.note(&board, one));
                     }
@@ -238,7 +239,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 /// Asks the host whether a rank may come; which captain is at the host.
 fn come(asker: &HostAsker, seat: &Seat, rank: u32) -> Result<u32, String> {
     let question = ToHost::Come { captain: seat.rank, rank, size: seat.size };
-    match asker.ask(question).and_then(pario_net::Pending::wait) {
+    match asker.start(question).and_then(PendingReply::wait) {
         Ok(FromHost::Accepted { host }) => Ok(host),
         Ok(FromHost::Refused(why)) => Err(why),
         Ok(other) => Err(format!("the first machine answers something else: {other:?}")),
@@ -250,11 +251,11 @@ fn come(asker: &HostAsker, seat: &Seat, rank: u32) -> Result<u32, String> {
 fn look(steward: &mut Steward, board: &Arc<Board>, asker: &HostAsker) {
     if let Some(ends) = steward.look_for_ends(board) {
         // If the host is lost, the follower hears it.
-        asker.ask_then(ends, drop);
+        asker.call_then(ends, drop);
     }
     if let Some((number, round)) = steward.look_for_round(board) {
         let board = board.clone();
-        asker.ask_then(round, move |answer| {
+        asker.call_then(round, move |answer| {
             if let Some(mut end) = answer.ok().and_then(|answer| RoundEnd::new(number, answer)) {
                 while end.go_on(&board) {}
             }
@@ -264,17 +265,19 @@ fn look(steward: &mut Steward, board: &Arc<Board>, asker: &HostAsker) {
 
 /// Runs the host until the space is closed.
 fn host(
-    port: &AnswerPort<ToHost, FromHost>,
+    port: &RpcServer<CoordinatorProtocol>,
     (size, rank): (u32, u32),
     own: SpaceId,
     room: &HostRoom,
 ) {
-    let mut host: Host<SpaceId, Option<Responder<FromHost>>> = Host::new(size);
+    let mut host: Host<SpaceId, Option<Responder<CoordinatorProtocol>>> = Host::new(size);
     // The captain at the host is the first whom all know.
     host.come(own, (rank, rank), size, None);
     loop {
         let answers = match port.recv() {
-            Ok(Asked { question, from, answer }) => host.ask(from.space, question, Some(answer)),
+            Ok(IncomingRequest { request, sender, responder }) => {
+                host.ask(sender.space, request, Some(responder))
+            }
             Err(RecvError::Lost { space, .. }) => host.gone(&space),
             Err(RecvError::Closed { .. }) => return,
             Err(_) => Vec::new(),

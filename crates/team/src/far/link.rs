@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pario_net::{Address, AskError, Asker, Key, Landing, Pending, Space};
+use pario_net::{Address, Key, Landing, PendingReply, RpcClient, RpcError, Space};
 use parking_lot::Mutex;
 
-use super::message::{FromServer, ToServer};
+use super::message::{DataProtocol, ToServer};
 
 /// How long a data server is looked for before it is asked whether that makes sense.
 const LOOK: Duration = Duration::from_millis(200);
@@ -18,7 +18,7 @@ const LOOKS: u32 = 50;
 /// The ways to the data servers, each opened when it is first used.
 pub struct Link {
     space: Space,
-    servers: Mutex<HashMap<u32, Asker<ToServer, FromServer>>>,
+    servers: Mutex<HashMap<u32, RpcClient<DataProtocol>>>,
 }
 
 /// How a data server is called: the captain of its machine says which one it is.
@@ -60,17 +60,17 @@ impl Link {
 
     /// Asks the data server of a machine, which is looked for while it may be there. The bytes of the
     /// answer may have a place where they are wanted.
-    pub fn ask(
+    pub fn start(
         &self,
         captain: u32,
         question: ToServer,
         landing: Option<&Arc<Landing>>,
         may_be_there: impl Fn() -> bool,
-    ) -> Result<Pending<FromServer>, AskError> {
+    ) -> Result<PendingReply<DataProtocol>, RpcError> {
         let asker = self.asker(captain, may_be_there)?;
         match landing {
-            Some(landing) => asker.ask_into(question, landing),
-            None => asker.ask(question),
+            Some(landing) => asker.start_into(question, landing),
+            None => asker.start(question),
         }
     }
 
@@ -78,18 +78,18 @@ impl Link {
         &self,
         captain: u32,
         may_be_there: impl Fn() -> bool,
-    ) -> Result<Asker<ToServer, FromServer>, AskError> {
+    ) -> Result<RpcClient<DataProtocol>, RpcError> {
         let mut servers = self.servers.lock();
         if let Some(asker) = servers.get(&captain) {
             return Ok(asker.clone());
         }
         let port = port_of(captain);
         for _ in (0..LOOKS).take_while(|_| may_be_there()) {
-            if let Ok(asker) = Asker::open(&self.space, &port, LOOK) {
+            if let Ok(asker) = RpcClient::open(&self.space, &port, LOOK) {
                 servers.insert(captain, asker.clone());
                 return Ok(asker);
             }
         }
-        Err(AskError::Lost { peer: port })
+        Err(RpcError::Lost { peer: port })
     }
 }

@@ -1,10 +1,30 @@
 //! What machines of a team tell each other.
 
-use pario_net::Bulk;
+use pario_net::{Bulk, Protocol};
 use serde::{Deserialize, Serialize};
 
 use crate::call::CALL_BYTES;
 use crate::segments::Piece;
+
+/// The requests of machine leaders to the team coordinator.
+#[derive(Debug)]
+pub enum CoordinatorProtocol {}
+
+impl Protocol for CoordinatorProtocol {
+    const NAME: &'static str = "pario.team.coordinator/1";
+    type Request = ToHost;
+    type Reply = FromHost;
+}
+
+/// The requests of ranks to the data server of a machine.
+#[derive(Debug)]
+pub enum DataProtocol {}
+
+impl Protocol for DataProtocol {
+    const NAME: &'static str = "pario.team.data/1";
+    type Request = ToServer;
+    type Reply = FromServer;
+}
 
 /// What the captain of a machine tells the host.
 #[derive(Clone, Debug, Serialize, Deserialize)]

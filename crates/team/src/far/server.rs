@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use pario_net::{AnswerPort, Asked, PortOptions, RecvError, Space};
+use pario_net::{IncomingRequest, PortOptions, RecvError, RpcServer, Space};
 use parking_lot::{Mutex, RwLock};
 
 use super::link::port_of;
-use super::message::{Change, FromServer, Place, ToServer};
+use super::message::{Change, DataProtocol, FromServer, Place, ToServer};
 use crate::board::{Board, Missing};
 use crate::callbacks::{CallbackAsked, CallbackFn};
 use crate::near::{Near, Numbers};
@@ -48,7 +48,7 @@ impl Registry {
 }
 
 /// Serves until the space is closed.
-pub fn serve(port: &AnswerPort<ToServer, FromServer>, board: &Arc<Board>, registry: &Registry) {
+pub fn serve(port: &RpcServer<DataProtocol>, board: &Arc<Board>, registry: &Registry) {
     loop {
         match port.recv() {
             Ok(asked) => answer(asked, board, registry),
@@ -60,13 +60,13 @@ pub fn serve(port: &AnswerPort<ToServer, FromServer>, board: &Arc<Board>, regist
 }
 
 /// Makes the port of a data server.
-pub fn open(space: &Space, captain: u32) -> Result<AnswerPort<ToServer, FromServer>, String> {
-    AnswerPort::new(space, &port_of(captain), PortOptions::default())
+pub fn open(space: &Space, captain: u32) -> Result<RpcServer<DataProtocol>, String> {
+    RpcServer::new(space, &port_of(captain), PortOptions::default())
         .map_err(|error| error.to_string())
 }
 
-fn answer(asked: Asked<ToServer, FromServer>, board: &Arc<Board>, registry: &Registry) {
-    let Asked { question, answer, .. } = asked;
+fn answer(asked: IncomingRequest<DataProtocol>, board: &Arc<Board>, registry: &Registry) {
+    let IncomingRequest { request: question, responder: answer, .. } = asked;
     match question {
         ToServer::Lock { memory, number, by } => {
             let near = match registry.memory(memory) {
