@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use crate::address::{Address, MACHINE};
 use crate::core::{Core, SPACES};
-use crate::courier;
 use crate::directory::{self, Directory};
-use crate::door::{Door, TCP_DOOR, UNIX_DOOR};
 use crate::error::{ConnectError, SpaceError};
-use crate::exchange::Role;
-use crate::hub::Hub;
+use crate::exchange::DirectoryRole;
+use crate::io_thread;
 use crate::key::{Key, SpaceId};
+use crate::listener::{Listener, TCP_LISTENER, UNIX_LISTENER};
+use crate::poller::Poller;
 use crate::private_socket::listen_anywhere;
 use crate::space::{Options, Space};
 
@@ -202,26 +202,27 @@ impl SpaceBuilder {
         core.links_choice = self.links;
         core.admits_any_user = self.admits_any_user;
         core.connects_to_any_user = self.connects_to_any_user;
-        let hub = Hub::new().map_err(system)?;
-        let (door, address) = self.listen(core.id())?;
-        if let Some(unix) = &door.unix {
-            hub.add(unix, UNIX_DOOR).map_err(system)?;
+        let poller = Poller::new().map_err(system)?;
+        let (listener, address) = self.listen(core.id())?;
+        if let Some(unix) = &listener.unix {
+            poller.add(unix, UNIX_LISTENER).map_err(system)?;
         }
-        if let Some(tcp) = &door.tcp {
-            hub.add(tcp, TCP_DOOR).map_err(system)?;
+        if let Some(tcp) = &listener.tcp {
+            poller.add(tcp, TCP_LISTENER).map_err(system)?;
         }
-        core.hub = Some(hub);
-        *core.door.lock() = door;
+        core.poller = Some(poller);
+        *core.listener.lock() = listener;
         *core.address.lock() = address.clone();
         let core = Arc::new(core);
         if matches!(directory, DirectoryChoice::Host) {
             let mut hosted = Directory::default();
             let _ = hosted.join(directory::OWN, core.id(), &name, address);
-            *core.role.lock() = Role::Host(hosted);
+            *core.role.lock() = DirectoryRole::Host(hosted);
         }
         SPACES.lock().insert(core.id(), Arc::downgrade(&core));
         let space = Space::from_core(core.clone());
-        start_courier(&core).map_err(|error| SpaceError::System { space: name.clone(), error })?;
+        start_io_thread(&core)
+            .map_err(|error| SpaceError::System { space: name.clone(), error })?;
         if let DirectoryChoice::Join(address) = &directory {
             join(&core, address)?;
         }
@@ -229,52 +230,52 @@ impl SpaceBuilder {
     }
 
     /// Opens the listening sockets.
-    fn listen(&self, id: SpaceId) -> Result<(Door, Address), SpaceError> {
+    fn listen(&self, id: SpaceId) -> Result<(Listener, Address), SpaceError> {
         let space = self.name.clone();
         let failed = |address: String| {
             let space = space.clone();
             move |error| SpaceError::Listen { space, address, error }
         };
-        let mut door = Door::default();
+        let mut listener = Listener::default();
         let mut address =
             Address { machine: Some(*MACHINE), space: Some(id), ..Address::default() };
         if !self.listens {
-            return Ok((door, address));
+            return Ok((listener, address));
         }
         let unix = match &self.unix {
             Some(path) => {
                 let failed = || failed(path.display().to_string());
-                let listener = listen_at(path).map_err(failed())?;
+                let socket = listen_at(path).map_err(failed())?;
                 if self.admits_any_user {
                     let everybody = Permissions::from_mode(0o666);
                     std::fs::set_permissions(path, everybody).map_err(failed())?;
                 }
-                door.path = Some(path.clone());
+                listener.path = Some(path.clone());
                 address.unix = Some(path.clone());
-                listener
+                socket
             }
             None => {
                 let what = "a socket in the runtime directory of this user".to_owned();
-                let (listener, path) = listen_anywhere(id).map_err(failed(what))?;
+                let (socket, path) = listen_anywhere(id).map_err(failed(what))?;
                 address.unix = Some(path.clone());
-                door.path = Some(path);
-                UnixListener::from(listener)
+                listener.path = Some(path);
+                UnixListener::from(socket)
             }
         };
         unix.set_nonblocking(true).map_err(failed("its Unix socket".to_owned()))?;
         let _ = rustix::net::listen(&unix, BACKLOG);
-        door.unix = Some(unix);
+        listener.unix = Some(unix);
         if let Some(wanted) = self.tcp {
             if self.key.is_none() && !wanted.ip().is_loopback() {
                 return Err(SpaceError::KeyNeeded { space, address: wanted.to_string() });
             }
-            let listener = TcpListener::bind(wanted).map_err(failed(wanted.to_string()))?;
-            listener.set_nonblocking(true).map_err(failed(wanted.to_string()))?;
-            let _ = rustix::net::listen(&listener, BACKLOG);
-            address.tcp = Some(listener.local_addr().map_err(failed(wanted.to_string()))?);
-            door.tcp = Some(listener);
+            let socket = TcpListener::bind(wanted).map_err(failed(wanted.to_string()))?;
+            socket.set_nonblocking(true).map_err(failed(wanted.to_string()))?;
+            let _ = rustix::net::listen(&socket, BACKLOG);
+            address.tcp = Some(socket.local_addr().map_err(failed(wanted.to_string()))?);
+            listener.tcp = Some(socket);
         }
-        Ok((door, address))
+        Ok((listener, address))
     }
 }
 
@@ -292,14 +293,15 @@ pub(crate) fn listen_at(path: &Path) -> io::Result<UnixListener> {
     }
 }
 
-fn start_courier(core: &Arc<Core>) -> io::Result<()> {
+fn start_io_thread(core: &Arc<Core>) -> io::Result<()> {
     let own = core.clone();
-    let thread =
-        std::thread::Builder::new().name("courier".to_owned()).spawn(move || courier::run(&own))?;
-    if let Some(hub) = &core.hub {
-        hub.set_courier(thread.thread().clone());
+    let thread = std::thread::Builder::new()
+        .name("net io".to_owned())
+        .spawn(move || io_thread::run(&own))?;
+    if let Some(poller) = &core.poller {
+        poller.set_io_thread(thread.thread().clone());
     }
-    *core.courier.lock() = Some(thread);
+    *core.io_thread.lock() = Some(thread);
     Ok(())
 }
 

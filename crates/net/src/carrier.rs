@@ -14,7 +14,7 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
 use crate::assembler::Assembler;
 use crate::file_part::{FilePart, Segment};
 use crate::link::Link;
-use crate::outbox::Sealed;
+use crate::outbox::SealedPacket;
 use crate::simulation::Wire;
 
 /// Slices that one call of the system takes.
@@ -68,7 +68,7 @@ impl Socket {
     }
 
     /// Writes what the socket takes now; `written` bytes of the first packet were written before.
-    pub fn write(&self, packets: &VecDeque<Sealed>, written: usize) -> Result<usize, Errno> {
+    pub fn write(&self, packets: &VecDeque<SealedPacket>, written: usize) -> Result<usize, Errno> {
         let mut total = 0;
         loop {
             let (wanted, result) = self.write_once(packets, written + total);
@@ -92,7 +92,7 @@ impl Socket {
     /// much it is, and how much of it was written.
     fn write_once(
         &self,
-        packets: &VecDeque<Sealed>,
+        packets: &VecDeque<SealedPacket>,
         written: usize,
     ) -> (usize, Result<usize, Errno>) {
         let mut slices = Vec::with_capacity(8);

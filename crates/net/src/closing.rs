@@ -11,31 +11,31 @@ use crate::core::{Core, SPACES};
 use crate::link::Link;
 
 /// An idle TCP link is tried so often.
-const PING: Duration = Duration::from_millis(200);
-/// Without anything special, the courier looks around so often.
-const IDLE: Duration = Duration::from_secs(1);
+const PING_INTERVAL: Duration = Duration::from_millis(200);
+/// Without anything special, the io_thread looks around so often.
+const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a peer may take to notice that a link ends.
-const FAREWELL: Duration = Duration::from_secs(1);
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Core {
     /// What must be done now and then; gives the time to the next.
-    pub fn do_chores(self: &Arc<Self>, now: Instant) -> Duration {
-        let mut next = IDLE;
+    pub fn run_maintenance(self: &Arc<Self>, now: Instant) -> Duration {
+        let mut next = MAINTENANCE_INTERVAL;
         if let Some(sample) = self.sample(now) {
             next = next.min(sample);
         }
         self.expire_handshakes(now);
-        self.reopen_door();
-        if self.door.lock().is_waiting() {
-            next = next.min(PING);
+        self.resume_listening();
+        if self.listener.lock().needs_maintenance() {
+            next = next.min(PING_INTERVAL);
         }
         for link in self.links() {
-            link.rest();
+            link.release_idle_memory();
             if matches!(&link.carrier, Carrier::Socket(socket) if socket.is_tcp) {
-                next = next.min(PING);
+                next = next.min(PING_INTERVAL);
                 let idle = now.saturating_duration_since(link.out.lock().last_write);
-                if idle >= PING / 2 {
-                    link.tell(Control::Ping);
+                if idle >= PING_INTERVAL / 2 {
+                    link.send_control(Control::Ping);
                 }
             }
         }
@@ -48,7 +48,7 @@ impl Core {
             return;
         }
         SPACES.lock().remove(&self.id());
-        self.close_door();
+        self.stop_listening();
         self.close_ports();
         let links = self.links();
         let deadline = Instant::now() + self.options.close_wait;
@@ -59,7 +59,7 @@ impl Core {
                 socket.end_writing();
             }
         }
-        let deadline = Instant::now() + FAREWELL;
+        let deadline = Instant::now() + END_TIMEOUT;
         for link in &links {
             if let Carrier::Socket(socket) = &link.carrier {
                 await_end(link, socket, deadline);
@@ -72,7 +72,7 @@ impl Core {
     pub fn crash(self: &Arc<Self>) {
         if self.begin_close() {
             SPACES.lock().remove(&self.id());
-            self.close_door();
+            self.stop_listening();
             self.close_ports();
             self.end_links();
         }
@@ -94,10 +94,10 @@ impl Core {
     fn end_links(self: &Arc<Self>) {
         self.stop();
         for link in self.links() {
-            link.lost("the space was closed");
+            link.mark_lost("the space was closed");
         }
         self.abandon_requests();
-        *self.role.lock() = crate::exchange::Role::Lost(self.name().to_owned());
+        *self.role.lock() = crate::exchange::DirectoryRole::Lost(self.name().to_owned());
     }
 }
 
@@ -108,7 +108,7 @@ fn drain(link: &Arc<Link>, socket: &Socket, deadline: Instant) {
             return;
         }
         let out = link.out.lock();
-        link.pump(out);
+        link.write_queued(out);
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) enum Control {
     /// To a sender: so much was received.
     Credit { channel: u32, bytes: u64, urgent: u32 },
     /// To everybody: an answer.
-    Answer { request: u64, answer: Answer },
+    Reply { request: u64, reply: ControlReply },
     /// To see whether the other side is there.
     Ping,
 }
@@ -43,7 +43,7 @@ pub(crate) struct PortInfo {
 
 /// Where a port is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Found {
+pub(crate) struct PortLocation {
     pub port: PortInfo,
     pub space: SpaceId,
     pub space_name: String,
@@ -52,13 +52,13 @@ pub(crate) struct Found {
 
 /// What a request brought.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Answer {
+pub(crate) enum ControlReply {
     Done,
     /// The name belongs to somebody else.
     Taken {
         owner: String,
     },
-    Found(Box<Found>),
+    Found(Box<PortLocation>),
     /// A channel was made, with this many bytes of credit.
     Opened {
         channel: u32,

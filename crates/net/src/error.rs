@@ -1,4 +1,4 @@
-//! What can go wrong, one small enum per operation.
+//! Errors: one small enum per operation.
 
 use std::fmt;
 use std::io;
@@ -23,7 +23,7 @@ pub enum SpaceError {
         /// Why not.
         error: io::Error,
     },
-    /// An address that others can reach, and no key.
+    /// A listening address that other machines can reach, without a key.
     #[error(
         "{space:?} would listen on {address}, which is not loopback, without a key; \
          give it one with `key`, or listen on a loopback address"
@@ -105,9 +105,9 @@ pub enum ConnectError {
         /// Its words.
         reason: String,
     },
-    /// The other side is not what it should be.
-    #[error("{address} is not to be trusted: {reason}")]
-    Stranger {
+    /// The peer is not trusted.
+    #[error("{address} is not trusted: {reason}")]
+    Untrusted {
         /// Who.
         address: String,
         /// What is wrong.
@@ -121,9 +121,9 @@ pub enum ConnectError {
         /// Which side lacks what.
         problem: KeyProblem,
     },
-    /// There is no way to that address from here.
+    /// The address cannot be reached from this process.
     #[error("there is no way to {address} from here: {reason}")]
-    NoWay {
+    NoRoute {
         /// Where to.
         address: String,
         /// Why not.
@@ -155,7 +155,7 @@ pub enum InputError {
     NoAnswer {
         /// Name of the port.
         port: String,
-        /// How long was waited.
+        /// How long the caller waited.
         waited: Duration,
     },
     /// The space is closed.
@@ -171,7 +171,7 @@ pub enum InputError {
 /// An output port could not be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// Nobody made such a port in time.
+    /// No process created such a port in time.
     #[error(
         "no port {port:?} appeared within {waited:?}; check its name, and that the process which \
          makes it is running and has joined the same directory"
@@ -179,7 +179,7 @@ pub enum OpenError {
     Timeout {
         /// Name of the port.
         port: String,
-        /// How long was waited.
+        /// How long the caller waited.
         waited: Duration,
     },
     /// The port takes another type.
@@ -231,8 +231,7 @@ pub enum OpenError {
 /// No token was received.
 #[derive(Debug, Error)]
 pub enum RecvError {
-    /// A space that had opened this port was lost. All it had sent has been received; the port
-    /// goes on.
+    /// The space of a sender was lost. All its tokens have been received; the port goes on.
     #[error("the space {peer:?} was lost")]
     Lost {
         /// Id of the space.
@@ -258,7 +257,7 @@ pub enum RecvError {
         /// Name of the port.
         port: String,
     },
-    /// What came is not a token of the port's type. It is skipped; the port goes on.
+    /// A received token is not of the port's type. The port skips it and goes on.
     #[error("port {port:?} received from {peer:?} what it cannot decode: {error}")]
     Undecodable {
         /// Name of the port.
@@ -304,7 +303,7 @@ pub enum SendError<T> {
     Full {
         /// Name of the port.
         port: String,
-        /// How long was waited.
+        /// How long the caller waited.
         waited: Duration,
         /// The token.
         token: Option<T>,

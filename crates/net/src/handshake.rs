@@ -79,17 +79,22 @@ impl Hello {
 
 /// Which side proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum HandshakeSide {
     Caller,
     Host,
 }
 
 /// What only somebody with the key can compute.
-pub(crate) fn proof(key: Option<&Key>, role: Role, caller: &Hello, host: &Hello) -> blake3::Hash {
+pub(crate) fn proof(
+    key: Option<&Key>,
+    role: HandshakeSide,
+    caller: &Hello,
+    host: &Hello,
+) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new_keyed(key.map_or(&[0; 32], Key::bytes));
     hasher.update(match role {
-        Role::Caller => b"caller",
-        Role::Host => b"host..",
+        HandshakeSide::Caller => b"caller",
+        HandshakeSide::Host => b"host..",
     });
     hasher.update(&caller.encode());
     hasher.update(&host.encode());
@@ -104,7 +109,7 @@ const UNEXPECTED_KEY: &str = "it has a key, and this space has none";
 pub(crate) const WRONG_KEY: &str = "it does not know the key";
 
 /// What the refusal of a host says about the keys, as the caller sees it.
-pub(crate) fn refused_key(reason: &str) -> Option<KeyProblem> {
+pub(crate) fn key_problem_from_refusal(reason: &str) -> Option<KeyProblem> {
     match reason {
         NO_KEY => Some(KeyProblem::Missing),
         UNEXPECTED_KEY => Some(KeyProblem::Unneeded),
@@ -114,7 +119,7 @@ pub(crate) fn refused_key(reason: &str) -> Option<KeyProblem> {
 }
 
 /// What the caller itself finds wrong with the key of a host.
-pub(crate) fn found_key(reason: &str) -> Option<KeyProblem> {
+pub(crate) fn key_problem_from_check(reason: &str) -> Option<KeyProblem> {
     match reason {
         NO_KEY => Some(KeyProblem::Unneeded),
         UNEXPECTED_KEY => Some(KeyProblem::Missing),
@@ -125,7 +130,7 @@ pub(crate) fn found_key(reason: &str) -> Option<KeyProblem> {
 
 /// The key that both sides have to prove. On a Unix socket, where the kernel says who the other one
 /// is, a side without a key is let in too.
-pub(crate) fn common_key<'k>(
+pub(crate) fn shared_key<'k>(
     own: Option<&'k Key>,
     peer: &Hello,
     is_unix: bool,
@@ -179,13 +184,13 @@ mod tests {
     fn proofs_differ_by_key_role_and_nonce() {
         let (key, other) = (Key::random(), Key::random());
         let (caller, host) = (hello("caller"), hello("host"));
-        let good = proof(Some(&key), Role::Caller, &caller, &host);
-        assert_eq!(good, proof(Some(&key), Role::Caller, &caller, &host));
-        assert_ne!(good, proof(Some(&other), Role::Caller, &caller, &host));
-        assert_ne!(good, proof(None, Role::Caller, &caller, &host));
-        assert_ne!(good, proof(Some(&key), Role::Host, &caller, &host));
-        assert_ne!(good, proof(Some(&key), Role::Caller, &host, &caller));
+        let good = proof(Some(&key), HandshakeSide::Caller, &caller, &host);
+        assert_eq!(good, proof(Some(&key), HandshakeSide::Caller, &caller, &host));
+        assert_ne!(good, proof(Some(&other), HandshakeSide::Caller, &caller, &host));
+        assert_ne!(good, proof(None, HandshakeSide::Caller, &caller, &host));
+        assert_ne!(good, proof(Some(&key), HandshakeSide::Host, &caller, &host));
+        assert_ne!(good, proof(Some(&key), HandshakeSide::Caller, &host, &caller));
         let again = Hello { nonce: random_bytes(), ..host.clone() };
-        assert_ne!(good, proof(Some(&key), Role::Caller, &caller, &again));
+        assert_ne!(good, proof(Some(&key), HandshakeSide::Caller, &caller, &again));
     }
 }

@@ -20,17 +20,17 @@ use crate::control::Control;
 use crate::core::Core;
 use crate::counters::LinkCounters;
 use crate::file_part::Segment;
-use crate::gathered;
+use crate::frame_run::FrameRun;
 use crate::key::SpaceId;
-use crate::landing::Landings;
 use crate::outbox::Outbox;
 use crate::port::Sink;
+use crate::recv_buffer::RecvBuffers;
 use crate::route::Route;
 use crate::routes::Routes;
-use crate::run::Run;
 use crate::sender::Sender;
-use crate::share::LinkOwner;
 use crate::token::decode_value;
+use crate::unflushed_links;
+use crate::user_quota::LinkOwner;
 use crate::waiter::Waiter;
 use crate::wire::{CONTROL_CHANNEL, Frame, FrameKind};
 
@@ -55,7 +55,7 @@ pub(crate) struct Link {
     /// Who reads holds it, and runs what the bytes ask for.
     inbox: Mutex<Option<Assembler>>,
     /// Where answers go that are read straight to their place; none if nothing is read.
-    landings: Option<Arc<Landings>>,
+    recv_buffers: Option<Arc<RecvBuffers>>,
     received: Received,
     routes: Mutex<Routes>,
     channels: Mutex<HashMap<u32, Weak<Channel>>>,
@@ -87,10 +87,10 @@ impl Link {
         let peer_id = peer.space;
         let sender = Arc::new(Sender { space: SpaceId::random(), ..peer });
         let peer = sender.name.clone();
-        let landings = matches!(carrier, Carrier::Socket(_)).then(Arc::<Landings>::default);
-        let assembler = landings
+        let recv_buffers = matches!(carrier, Carrier::Socket(_)).then(Arc::<RecvBuffers>::default);
+        let assembler = recv_buffers
             .clone()
-            .map(|landings| Assembler::with_landings(core.options.limits, landings));
+            .map(|recv_buffers| Assembler::with_recv_buffers(core.options.limits, recv_buffers));
         Arc::new(Self {
             id,
             peer,
@@ -101,7 +101,7 @@ impl Link {
             carrier,
             out: Mutex::new(Outbox::new()),
             inbox: Mutex::new(assembler),
-            landings,
+            recv_buffers,
             received: Received::default(),
             routes: Mutex::new(Routes::default()),
             channels: Mutex::new(HashMap::new()),
@@ -126,18 +126,18 @@ impl Link {
     }
 
     /// Where answers land that are read from a socket.
-    pub fn landings(&self) -> Option<&Arc<Landings>> {
-        self.landings.as_ref()
+    pub fn recv_buffers(&self) -> Option<&Arc<RecvBuffers>> {
+        self.recv_buffers.as_ref()
     }
 
     /// Decides when what was just put in leaves.
     #[inline]
-    pub fn leave<'a>(self: &'a Arc<Self>, mut out: MutexGuard<'a, Outbox>, at_once: bool) {
+    pub fn schedule_send<'a>(self: &'a Arc<Self>, mut out: MutexGuard<'a, Outbox>, at_once: bool) {
         let options = &self.core.options;
         if out.batch_bytes() >= options.batch_bytes.min(options.limits.inline_bytes / 2) {
             out.seal();
             if !out.is_blocked || out.queued_bytes >= out.retry_bytes {
-                self.pump(out);
+                self.write_queued(out);
             }
             return;
         }
@@ -146,24 +146,24 @@ impl Link {
         }
         // In virtual time there is nothing to wait for.
         if at_once || matches!(self.carrier, Carrier::Simulated(_)) {
-            self.pump(out);
+            self.write_queued(out);
             return;
         }
         if out.frame_count() == 1 {
             let now = Instant::now();
-            let was_waiting = gathered::note(self);
+            let was_waiting = unflushed_links::add(self);
             if was_waiting || now.duration_since(out.last_write) >= options.delay {
-                self.pump(out);
+                self.write_queued(out);
             } else {
                 out.since = Some(now);
                 drop(out);
-                self.core.watch();
+                self.core.note_gathered();
             }
         }
     }
 
     /// Sends a message to the space on the other side.
-    pub fn tell(self: &Arc<Self>, message: Control) {
+    pub fn send_control(self: &Arc<Self>, message: Control) {
         let mut out = self.out.lock();
         if out.is_lost {
             return;
@@ -171,14 +171,14 @@ impl Link {
         let limits = &self.core.options.limits;
         let put = out.put(message, CONTROL_CHANNEL, FrameKind::Token, limits);
         debug_assert!(put.is_ok(), "messages are small and always encodable");
-        self.leave(out, true);
+        self.schedule_send(out, true);
     }
 
     /// Sends what was gathered.
     pub fn flush(self: &Arc<Self>) {
         let out = self.out.lock();
         if out.frame_count() > 0 && !out.is_writing && !out.is_blocked {
-            self.pump(out);
+            self.write_queued(out);
         }
     }
 
@@ -187,13 +187,13 @@ impl Link {
         let out = self.out.lock();
         let Some(since) = out.since else { return false };
         if since.elapsed() >= age && !out.is_writing && !out.is_blocked {
-            self.pump(out);
+            self.write_queued(out);
         }
         true
     }
 
     /// Writes until nothing is left or the carrier takes nothing more.
-    pub fn pump<'a>(self: &'a Arc<Self>, mut out: MutexGuard<'a, Outbox>) {
+    pub fn write_queued<'a>(self: &'a Arc<Self>, mut out: MutexGuard<'a, Outbox>) {
         if out.is_writing || out.is_lost {
             return;
         }
@@ -229,12 +229,12 @@ impl Link {
                         out.retry_bytes = out.queued_bytes + RETRY_BYTES;
                         if !out.is_blocked {
                             out.is_blocked = true;
-                            self.core.expect_room(self, true);
+                            self.core.watch_writable(self, true);
                         }
                         break;
                     } else if out.is_blocked {
                         out.is_blocked = false;
-                        self.core.expect_room(self, false);
+                        self.core.watch_writable(self, false);
                     }
                 }
                 Carrier::Memory(twin) => {
@@ -274,16 +274,16 @@ impl Link {
             self.core.wake(drained);
         }
         if is_left {
-            self.core.watch();
+            self.core.note_gathered();
         }
         if let Some(reason) = failure {
-            self.lost(&reason);
+            self.mark_lost(&reason);
         }
     }
 
     /// Whether the carrier takes bytes again; otherwise the waiter will be woken when all that is
     /// queued is on its way.
-    pub fn look_unblocked(&self, waiter: &Arc<Waiter>) -> Option<()> {
+    pub fn check_unblocked(&self, waiter: &Arc<Waiter>) -> Option<()> {
         let mut out = self.out.lock();
         if out.is_lost || !out.is_blocked {
             return Some(());
@@ -296,7 +296,7 @@ impl Link {
     pub fn on_writable(self: &Arc<Self>) {
         let out = self.out.lock();
         if out.is_blocked {
-            self.pump(out);
+            self.write_queued(out);
         }
     }
 
@@ -348,13 +348,13 @@ impl Link {
         if let Some(reason) = breach {
             self.cut_off(&reason);
         } else if let Some(reason) = failure {
-            self.lost(&reason);
+            self.mark_lost(&reason);
         }
         is_any
     }
 
     /// A packet came without travelling as bytes.
-    pub fn receive_sealed(self: &Arc<Self>, packet: crate::outbox::Sealed) {
+    pub fn receive_sealed(self: &Arc<Self>, packet: crate::outbox::SealedPacket) {
         if !self.is_alive() {
             return;
         }
@@ -391,7 +391,7 @@ impl Link {
             let Some(route) = self.routes.lock().find(group.channel)? else { continue };
             let urgent = group.kind == FrameKind::Urgent;
             let place = (group.start, group.end);
-            let run = Run::new(
+            let run = FrameRun::new(
                 packet.inline.clone(),
                 place,
                 group.frame_count,
@@ -446,7 +446,7 @@ impl Link {
     pub fn close_routes(self: &Arc<Self>, port: u32) {
         let gone = self.routes.lock().close(port);
         for (channel, _route) in gone {
-            self.tell(Control::Gone { channel });
+            self.send_control(Control::Gone { channel });
         }
     }
 
@@ -468,11 +468,11 @@ impl Link {
         if self.is_alive() {
             self.core.refuse(&self.peer, reason);
         }
-        self.lost(reason);
+        self.mark_lost(reason);
     }
 
     /// Ends the link, once: everybody concerned learns it.
-    pub fn lost(self: &Arc<Self>, reason: &str) {
+    pub fn mark_lost(self: &Arc<Self>, reason: &str) {
         let routes = {
             let mut routes = self.routes.lock();
             if !self.is_alive.swap(false, Ordering::SeqCst) {
@@ -488,24 +488,24 @@ impl Link {
             out.drained.take()
         };
         self.core.wake(drained);
-        self.core.forget_link(self);
+        self.core.unregister_link(self);
         match &self.carrier {
             Carrier::Socket(socket) => socket.end(),
             Carrier::Memory(twin) => {
                 if let Some(twin) = twin.get().and_then(Weak::upgrade) {
-                    twin.lost("its space was closed");
+                    twin.mark_lost("its space was closed");
                 }
             }
             Carrier::Simulated(wire) => wire.end(),
         }
         // Who learns of the loss finds the names free.
-        self.core.link_lost(self);
+        self.core.on_link_lost(self);
         let mut told = Vec::new();
         for route in routes {
             let port = route.sink().label().number;
             if !told.contains(&port) {
                 told.push(port);
-                route.sink().lost(&self.sender);
+                route.sink().report_lost(&self.sender);
             }
         }
         let channels: Vec<_> = self.channels.lock().values().filter_map(Weak::upgrade).collect();
@@ -515,20 +515,20 @@ impl Link {
     }
 
     /// Gives memory back if little came and went since the last time.
-    pub fn rest(&self) {
+    pub fn release_idle_memory(&self) {
         let mut out = self.out.lock();
         let moved = self.received.bytes.load(Ordering::Relaxed).wrapping_add(out.sent_bytes);
         let before = self.received.seen.swap(moved, Ordering::Relaxed);
         if moved.wrapping_sub(before) >= SLAB_BYTES as u64 {
             return;
         }
-        out.rest();
+        out.release_idle_memory();
         drop(out);
         // Who holds the lock is reading: the link does not rest.
         if let Some(mut inbox) = self.inbox.try_lock()
             && let Some(assembler) = &mut *inbox
         {
-            assembler.rest();
+            assembler.release_idle_memory();
         }
     }
 

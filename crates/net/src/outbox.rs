@@ -14,17 +14,17 @@ use crate::wire::{
 };
 
 /// Bytes that the batch of a link keeps while nothing is sent.
-const RESTING_BYTES: usize = 4096;
+const IDLE_BATCH_BYTES: usize = 4096;
 
 /// A packet that is ready to be written.
-pub(crate) struct Sealed {
+pub(crate) struct SealedPacket {
     /// Header and inline area.
     pub inline: Vec<u8>,
     pub bulk: Vec<Segment>,
     pub bulk_len: usize,
 }
 
-impl Sealed {
+impl SealedPacket {
     pub fn len(&self) -> usize {
         self.inline.len() + self.bulk_len
     }
@@ -39,7 +39,7 @@ pub(crate) struct Outbox {
     segments: Vec<Bulk>,
     /// When the first frame of the batch was put in.
     pub since: Option<Instant>,
-    pub queue: VecDeque<Sealed>,
+    pub queue: VecDeque<SealedPacket>,
     /// Bytes of the first packet of the queue that were written.
     pub written: usize,
     pub queued_bytes: usize,
@@ -188,7 +188,7 @@ impl Outbox {
         };
         header.write(&mut inline[..PACKET_HEADER_BYTES]);
         let bulk = if self.bulk.is_empty() { Vec::new() } else { std::mem::take(&mut self.bulk) };
-        let packet = Sealed { inline, bulk, bulk_len: self.bulk_len };
+        let packet = SealedPacket { inline, bulk, bulk_len: self.bulk_len };
         self.sent_frames += u64::from(self.frame_count);
         self.sent_packets += 1;
         self.sent_bytes += packet.len() as u64;
@@ -199,7 +199,7 @@ impl Outbox {
 
     /// Takes written packets off `sending`, which was taken out of the queue, and puts the others
     /// back in front.
-    pub fn wrote(&mut self, mut sending: VecDeque<Sealed>, count: usize) {
+    pub fn wrote(&mut self, mut sending: VecDeque<SealedPacket>, count: usize) {
         // The link was lost while a thread was writing: everything is cleared already.
         if self.is_lost {
             return;
@@ -227,11 +227,11 @@ impl Outbox {
     }
 
     /// Gives memory back that is not needed until more is sent.
-    pub fn rest(&mut self) {
+    pub fn release_idle_memory(&mut self) {
         if self.frame_count > 0 || !self.queue.is_empty() || self.is_writing {
             return;
         }
-        if self.batch.capacity() > RESTING_BYTES {
+        if self.batch.capacity() > IDLE_BATCH_BYTES {
             self.batch = vec![0; PACKET_HEADER_BYTES];
         }
         self.spare = Vec::new();

@@ -1,5 +1,5 @@
-//! Why a process could not be reached, in words for people who know neither spaces nor ports: without
-//! names of spaces, ports and internal addresses. Whoever tells it names the process.
+//! Why a process could not be reached, in words for users who know neither spaces nor ports. The
+//! texts name no spaces, ports or internal addresses; the caller adds the name of the process.
 
 use std::io;
 
@@ -33,9 +33,9 @@ impl ConnectError {
                 _ => words(error),
             },
             ConnectError::Refused { reason, .. } => format!("it refuses this process: {reason}"),
-            ConnectError::Stranger { reason, .. } => format!("it is not to be trusted: {reason}"),
+            ConnectError::Untrusted { reason, .. } => format!("it is not to be trusted: {reason}"),
             ConnectError::Key { problem, .. } => problem.to_string(),
-            ConnectError::NoWay { reason, .. } => format!("there is no way to it: {reason}"),
+            ConnectError::NoRoute { reason, .. } => format!("there is no way to it: {reason}"),
         }
     }
 }
@@ -70,7 +70,7 @@ impl RpcError {
     }
 }
 
-/// What the system says, without its number.
+/// The error text of the system without its number.
 fn words(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split_once(" (os error").map_or(text.as_str(), |(words, _)| words);

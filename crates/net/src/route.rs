@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use crate::assembler::Group;
+use crate::assembler::FrameGroup;
 use crate::channel::Channel;
 use crate::control::Control;
 use crate::link::Link;
@@ -24,7 +24,7 @@ pub(crate) struct Route {
     urgent: AtomicUsize,
     /// The channel on which the questions of this one are answered; it ends with this one. It
     /// refers to the link, which refers to this route, until the link is lost or the route left.
-    answers: OnceLock<Option<Arc<Channel>>>,
+    reply_channel: OnceLock<Option<Arc<Channel>>>,
 }
 
 impl Route {
@@ -40,7 +40,7 @@ impl Route {
             outstanding,
             received,
             urgent: AtomicUsize::new(0),
-            answers: OnceLock::new(),
+            reply_channel: OnceLock::new(),
         }
     }
 
@@ -54,7 +54,7 @@ impl Route {
 
     /// Checks that the peer may send these frames: each must have been sent while less than the
     /// limit was outstanding.
-    pub fn admit(&self, group: &Group) -> Result<(), String> {
+    pub fn admit(&self, group: &FrameGroup) -> Result<(), String> {
         let port = || &self.sink.label().name;
         if group.kind == FrameKind::Urgent {
             let waiting = self.urgent.fetch_add(1, Ordering::SeqCst);
@@ -80,24 +80,24 @@ impl Route {
         }
     }
 
-    /// The channel that the peer has made for answers to what it asks on this one; none if the link
-    /// is lost. There is one for each; who wants another is cut off, as is who wants answers on a
+    /// The channel that the peer has made for reply_channel to what it asks on this one; none if the link
+    /// is lost. There is one for each; who wants another is cut off, as is who wants reply_channel on a
     /// channel that leads somewhere else.
     pub fn reply_channel(&self, number: u32) -> Option<Arc<Channel>> {
-        let answers = self.answers.get_or_init(|| {
+        let reply_channel = self.reply_channel.get_or_init(|| {
             let link = self.link.upgrade()?;
             if link.channel(number).is_some() {
-                link.lost("it wants answers on a channel that leads to a port");
+                link.mark_lost("it wants reply_channel on a channel that leads to a port");
                 return None;
             }
             Some(Channel::new(link, number, &self.sink.label().name, UNLIMITED))
         });
-        let answers = answers.as_ref()?;
-        if answers.number != number {
-            answers.cut("it wants answers on two channels");
+        let reply_channel = reply_channel.as_ref()?;
+        if reply_channel.number != number {
+            reply_channel.close_link("it wants reply_channel on two channels");
             return None;
         }
-        Some(answers.clone())
+        Some(reply_channel.clone())
     }
 
     /// How much is collected before it is given back.
@@ -117,7 +117,7 @@ impl Route {
             let bytes = self.received.swap(0, Ordering::SeqCst);
             self.outstanding.fetch_sub(bytes, Ordering::SeqCst);
             if let (Ok(bytes @ 1..), Some(link)) = (u64::try_from(bytes), self.link.upgrade()) {
-                link.tell(Control::Credit { channel: self.channel, bytes, urgent: 0 });
+                link.send_control(Control::Credit { channel: self.channel, bytes, urgent: 0 });
             }
         }
     }
@@ -126,7 +126,7 @@ impl Route {
     pub fn give_back_urgent(&self) {
         self.urgent.fetch_sub(1, Ordering::SeqCst);
         if let Some(link) = self.link.upgrade() {
-            link.tell(Control::Credit { channel: self.channel, bytes: 0, urgent: 1 });
+            link.send_control(Control::Credit { channel: self.channel, bytes: 0, urgent: 1 });
         }
     }
 }

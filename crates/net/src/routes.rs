@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::assembler::Group;
+use crate::assembler::FrameGroup;
 use crate::port::URGENT_BYTES;
 use crate::route::Route;
 use crate::wire::{CONTROL_CHANNEL, FrameKind};
@@ -84,7 +84,7 @@ impl Routes {
 
     /// Checks that the peer may send these frames, and counts them; otherwise says what it did
     /// wrong.
-    pub fn admit(&mut self, groups: &[Group]) -> Result<(), String> {
+    pub fn admit(&mut self, groups: &[FrameGroup]) -> Result<(), String> {
         for group in groups.iter().filter(|group| group.channel != CONTROL_CHANNEL) {
             match self.find(group.channel)? {
                 Some(route) => route.admit(group)?,
@@ -97,7 +97,7 @@ impl Routes {
     }
 
     /// The same for a channel whose port is gone.
-    fn admit_late(&mut self, group: &Group) -> Result<(), String> {
+    fn admit_late(&mut self, group: &FrameGroup) -> Result<(), String> {
         let number = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
         let left = self.gone.entry(group.channel).or_default();
         if number(group.cost - group.last_cost) >= *left {

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use crate::address::Address;
 use crate::builder::SpaceBuilder;
-use crate::control::{Answer, Found};
+use crate::control::{ControlReply, PortLocation};
 use crate::core::Core;
 use crate::counters::{Counters, Refusal, Sample};
-use crate::door::HANDSHAKE_TIME;
 use crate::error::{InputError, OpenError};
-use crate::exchange::Opened;
+use crate::exchange::OpenResult;
 use crate::key::SpaceId;
 use crate::link::Link;
+use crate::listener::HANDSHAKE_TIME;
 use crate::port::{Credit, InputPort, OutputPort, PortLabel, PortOptions, Queue, Sink};
 use crate::token::Token;
 use crate::wire::Limits;
@@ -151,7 +151,7 @@ impl Space {
 
     /// Makes an input port for answers from the port of this name. Neither the directory nor peers
     /// know it: a peer reaches it only over the channel that the asker makes for answers.
-    pub(crate) fn private_input<T: Token>(
+    pub(crate) fn reply_input<T: Token>(
         &self,
         answerer: &str,
     ) -> Result<(InputPort<T>, Arc<dyn Sink>), InputError> {
@@ -204,14 +204,16 @@ impl Space {
             }
             let link = self.link_to(&found)?;
             match core.open_channel(&link, &found.port, kind.fingerprint()) {
-                Opened::Channel(channel) => return Ok(OutputPort::remote(channel)),
-                Opened::Instead(Some(Answer::OtherKind { kind })) => return Err(mismatch(&kind)),
+                OpenResult::Channel(channel) => return Ok(OutputPort::remote(channel)),
+                OpenResult::Instead(Some(ControlReply::OtherKind { kind })) => {
+                    return Err(mismatch(&kind));
+                }
                 // The port was dropped after the directory had answered.
-                Opened::Instead(Some(Answer::NoPort)) if Instant::now() < deadline => {}
-                Opened::Instead(Some(Answer::NoPort)) => {
+                OpenResult::Instead(Some(ControlReply::NoPort)) if Instant::now() < deadline => {}
+                OpenResult::Instead(Some(ControlReply::NoPort)) => {
                     return Err(OpenError::Timeout { port: name.to_owned(), waited: timeout });
                 }
-                Opened::Instead(_) => {
+                OpenResult::Instead(_) => {
                     let (port, peer) = (name.to_owned(), found.space_name);
                     return Err(OpenError::Lost { port, peer });
                 }
@@ -220,7 +222,7 @@ impl Space {
     }
 
     /// The link to the space of a port; it is opened if there is none.
-    fn link_to(&self, found: &Found) -> Result<Arc<Link>, OpenError> {
+    fn link_to(&self, found: &PortLocation) -> Result<Arc<Link>, OpenError> {
         let core = self.core();
         if let Some(link) = core.link_to(found.space) {
             return Ok(link);

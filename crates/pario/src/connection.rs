@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use pario_net::wire::Limits;
 use pario_net::{
-    Address, Bulk, BulkBuffer, DescriptorClient, Key, Landing, Loan, OpenError, Options,
-    PendingReply, RpcClient, RpcError, Space, SpaceId,
+    Address, Bulk, BulkBuffer, DescriptorClient, Key, OpenError, Options, PendingReply, RecvBuffer,
+    RpcClient, RpcError, SendBuffer, Space, SpaceId,
 };
 use pario_proto::{
     ClusterMap, Failure, Identity, PROTOCOL_VERSION, PeerKind, Reply, ReplyMessage, Request,
@@ -151,7 +151,7 @@ impl Connection {
             if !link.releases_when_sent() {
                 return (vec![copy_of(bytes)], None);
             }
-            let loan = Loan::new();
+            let loan = SendBuffer::new();
             // SAFETY: `LentBytes` waits for the loan, and lives until the question was waited for
             // or dropped; so long the caller keeps the bytes.
             let data = bytes.iter().map(|bytes| unsafe { loan.lend(bytes) }).collect();
@@ -163,7 +163,7 @@ impl Connection {
     pub fn start_into(
         &self,
         request: Request,
-        landing: Option<&Arc<Landing>>,
+        landing: Option<&Arc<RecvBuffer>>,
     ) -> Result<Waiting, Error> {
         let deadline = Instant::now() + self.client.timeout;
         self.start_by(request, landing, deadline, |_| Default::default())
@@ -173,7 +173,7 @@ impl Connection {
     fn start_by(
         &self,
         request: Request,
-        landing: Option<&Arc<Landing>>,
+        landing: Option<&Arc<RecvBuffer>>,
         deadline: Instant,
         data: impl Fn(&Link) -> (Vec<Bulk>, Option<LentBytes>),
     ) -> Result<Waiting, Error> {
@@ -230,9 +230,9 @@ impl Connection {
         let live = self.live().ok()?;
         let path = live.welcome.descriptors.clone()?;
         let client = DescriptorClient::connect(path.as_ref()).ok()?;
-        client.set_limit(self.client.timeout).ok()?;
+        client.set_timeout(self.client.timeout).ok()?;
         let node = live.link.peer_user()?;
-        (client.host().uid == node.uid).then_some(client)
+        (client.server_user().uid == node.uid).then_some(client)
     }
 
     fn live(&self) -> Result<Live, Error> {
@@ -341,7 +341,7 @@ impl Waiting {
 /// Bytes of the caller that are sent from where they are. When this is dropped, they are its own
 /// again.
 struct LentBytes {
-    loan: Arc<Loan>,
+    loan: Arc<SendBuffer>,
     link: Link,
 }
 

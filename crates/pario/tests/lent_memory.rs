@@ -1,7 +1,7 @@
 //! Memory of callers that is lent while bytes move over a network: whatever a node does, nothing is
 //! written to it, and nothing sent from it, after the call has returned.
 
-#[path = "../../net/tests/gate/mod.rs"]
+#[path = "../../net/tests/suite/gate.rs"]
 mod gate;
 mod ways;
 

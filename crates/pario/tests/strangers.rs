@@ -290,7 +290,7 @@ fn a_rebuild_believes_nothing_that_a_descriptor_can_write() {
     let mut client = pario_net::DescriptorClient::connect(&socket).unwrap();
     let (grant, parts) = (holder.grant.clone(), vec![holder.parts[0]]);
     let request = pario_proto::DescriptorRequest::Subfiles { grant, parts };
-    let given = client.ask(&postcard::to_allocvec(&request).unwrap()).unwrap();
+    let given = client.request(&postcard::to_allocvec(&request).unwrap()).unwrap();
     let (_, descriptors) = given.unwrap_or_else(|_| panic!("descriptors are refused"));
     assert_eq!(descriptors.len(), 2, "the table of leases, and the subfile");
     assert_eq!(rustix::io::pwrite(&descriptors[1], &forged, 0), Ok(forged.len()));

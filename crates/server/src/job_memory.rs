@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use pario_net::{CommonMemory, MemoryPart, MemoryShape, machine_ms};
+use pario_net::{SharedMemory, SharedMemoryPart, SharedMemoryShape, machine_ms};
 use pario_proto::{MemoryId, Mode, NotedCall, Standing, Table, TablePlace};
 use parking_lot::Mutex;
 
@@ -18,7 +18,7 @@ use crate::coordination::Wait;
 #[derive(Debug)]
 pub struct JobMemory {
     id: MemoryId,
-    memory: Arc<CommonMemory>,
+    memory: Arc<SharedMemory>,
     size: u32,
     /// The tables that no file has.
     free: Vec<u32>,
@@ -26,12 +26,12 @@ pub struct JobMemory {
 
 /// A table in the memory of a job.
 #[derive(Clone, Debug)]
-pub struct SharedTable(MemoryPart);
+pub struct SharedTable(SharedMemoryPart);
 
 /// The memory of all jobs of a node, for those who may have it.
 #[derive(Debug, Default)]
 pub struct Memories {
-    known: Mutex<HashMap<MemoryId, (u32, Weak<CommonMemory>)>>,
+    known: Mutex<HashMap<MemoryId, (u32, Weak<SharedMemory>)>>,
 }
 
 impl JobMemory {
@@ -41,8 +41,8 @@ impl JobMemory {
             return None;
         }
         let (words, bytes) = (Table::words_of(size), Table::ROOM_BYTES);
-        let shape = MemoryShape { parts: Table::COUNT as usize, words, bytes };
-        let memory = match CommonMemory::new(shape) {
+        let shape = SharedMemoryShape { parts: Table::COUNT as usize, words, bytes };
+        let memory = match SharedMemory::new(shape) {
             Ok(memory) => Arc::new(memory),
             Err(error) => {
                 tracing::warn!(%error, "no memory for processes to meet in; they meet by messages");
@@ -59,7 +59,7 @@ impl JobMemory {
     }
 
     /// The memory itself, to hand it out.
-    pub fn memory(&self) -> &Arc<CommonMemory> {
+    pub fn memory(&self) -> &Arc<SharedMemory> {
         &self.memory
     }
 
@@ -143,7 +143,7 @@ impl SharedTable {
 
 impl Memories {
     /// Memory can be had by its user from now on, as long as it is used.
-    pub fn add(&self, id: MemoryId, uid: u32, memory: &Arc<CommonMemory>) {
+    pub fn add(&self, id: MemoryId, uid: u32, memory: &Arc<SharedMemory>) {
         let mut known = self.known.lock();
         known.retain(|_, (_, memory)| memory.strong_count() > 0);
         known.insert(id, (uid, Arc::downgrade(memory)));

@@ -9,7 +9,7 @@ mod reset;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pario_net::{CommonMemory, SpaceId};
+use pario_net::{SharedMemory, SpaceId};
 use pario_proto::{
     AssemblyId, BytesUse, BytesWish, Call, Disagreement, Failure, FilePath, GROUP_LIMIT,
     JOB_NAME_LIMIT_BYTES, MemoryId, Mode, Opened, Outcome, Seat, SharedCall, TablePlace, Trouble,
@@ -171,7 +171,7 @@ impl<J, T> Meetings<J, T> {
     }
 
     /// Memory for the processes of a job, the same each time; None if there can be none.
-    pub fn memory_of(&self, job: &JobKey, now_ns: u64) -> Option<(MemoryId, Arc<CommonMemory>)> {
+    pub fn memory_of(&self, job: &JobKey, now_ns: u64) -> Option<(MemoryId, Arc<SharedMemory>)> {
         let mut state = self.state.lock();
         let AssemblyId(id) = state.new_id(now_ns);
         let job = state.jobs.get_mut(job)?;

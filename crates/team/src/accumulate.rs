@@ -1,11 +1,11 @@
 //! Adding to numbers of another rank, without losing what others add.
 
 use crate::error::TeamError;
-use crate::near::Numbers;
+use crate::machine_memory::Numbers;
 use crate::number::Number;
-use crate::places::places;
-use crate::segments::{Piece, Segments};
-use crate::started::Started;
+use crate::pending_access::PendingAccess;
+use crate::rank_pieces::on_rank;
+use crate::segments::{SegmentPiece, Segments};
 use crate::strided::Strided;
 
 impl Segments {
@@ -38,13 +38,19 @@ impl Segments {
         offset: usize,
         factor: T,
         numbers: &[T],
-    ) -> Result<Started<'static>, TeamError> {
+    ) -> Result<PendingAccess<'static>, TeamError> {
         let len = size_of_val(numbers);
         self.check(rank, offset, len)?;
         if self.add_near(rank, offset, factor, numbers)? {
-            return Ok(Started::done());
+            return Ok(PendingAccess::done());
         }
-        Started::accumulate(self, rank, &[Piece { offset, len }.of(rank)], factor, numbers)
+        PendingAccess::accumulate(
+            self,
+            rank,
+            &[SegmentPiece { offset, len }.of(rank)],
+            factor,
+            numbers,
+        )
     }
 
     /// Adds to a place of this machine; false if it is elsewhere.
@@ -86,14 +92,14 @@ impl Segments {
             return Ok(());
         }
         let packed: Vec<T> = region.rows().flat_map(|(here, _)| row(here)).copied().collect();
-        Started::accumulate(self, rank, &region.places(rank, offset), factor, &packed)?.wait()
+        PendingAccess::accumulate(self, rank, &region.places(rank, offset), factor, &packed)?.wait()
     }
 
     /// Adds numbers to pieces, one behind the other.
     pub fn accumulate_list<T: Number>(
         &self,
         rank: u32,
-        pieces: &[Piece],
+        pieces: &[SegmentPiece],
         factor: T,
         numbers: &[T],
     ) -> Result<(), TeamError> {
@@ -104,8 +110,8 @@ impl Segments {
             return Err(TeamError::Invalid(what));
         }
         if !self.team().is_near(rank) {
-            let places = places(rank, pieces);
-            return Started::accumulate(self, rank, &places, factor, numbers)?.wait();
+            let places = on_rank(rank, pieces);
+            return PendingAccess::accumulate(self, rank, &places, factor, numbers)?.wait();
         }
         self.accumulate_near(pieces.iter().map(|piece| piece.of(rank)), factor, numbers)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::far::message::Change;
+use crate::remote::message::AtomicChange;
 
 /// A number that can be added to another in somebody's memory.
 ///
@@ -45,10 +45,10 @@ pub trait Word: Number {
     unsafe fn swap(place: *mut u8, value: Self) -> Self;
     /// How another machine is told to add.
     #[doc(hidden)]
-    const ADD: fn(u64) -> Change;
+    const ADD: fn(u64) -> AtomicChange;
     /// How another machine is told to replace.
     #[doc(hidden)]
-    const SWAP: fn(u64) -> Change;
+    const SWAP: fn(u64) -> AtomicChange;
     /// Its bits.
     #[doc(hidden)]
     fn to_bits(self) -> u64;
@@ -96,8 +96,8 @@ macro_rules! whole {
 
         #[allow(clippy::cast_possible_truncation, reason = "there are no more bits")]
         impl Word for $type {
-            const ADD: fn(u64) -> Change = |bits| Change::$add(bits as $bits);
-            const SWAP: fn(u64) -> Change = |bits| Change::$swap(bits as $bits);
+            const ADD: fn(u64) -> AtomicChange = |bits| AtomicChange::$add(bits as $bits);
+            const SWAP: fn(u64) -> AtomicChange = |bits| AtomicChange::$swap(bits as $bits);
 
             unsafe fn fetch_add(place: *mut u8, value: Self) -> Self {
                 // SAFETY: the caller says that the place is aligned and mapped.

@@ -3,16 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pario_net::MemoryShape;
+use pario_net::SharedMemoryShape;
 use serde::{Deserialize, Serialize};
 
 use crate::call::Call;
 use crate::error::TeamError;
-use crate::far::message::{Change, FromServer, ToServer};
-use crate::near::{NEAR_WORDS, Near};
+use crate::machine_memory::{MACHINE_MEMORY_WORDS, MachineMemory};
 use crate::number::Word;
-use crate::places::places;
-use crate::started::Started;
+use crate::pending_access::PendingAccess;
+use crate::rank_pieces::on_rank;
+use crate::remote::message::{AtomicChange, DataReply, DataRequest};
 use crate::strided::Strided;
 use crate::team::Team;
 
@@ -49,14 +49,14 @@ pub struct Segments {
 struct SharedSegments {
     team: Team,
     number: u64,
-    near: Arc<Near>,
+    near: Arc<MachineMemory>,
     /// How much each rank has given.
     lens: Vec<usize>,
 }
 
 /// A piece of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Piece {
+pub struct SegmentPiece {
     /// Where it begins.
     pub offset: usize,
     /// How long it is.
@@ -86,8 +86,9 @@ impl Team {
                 end = next.unwrap_or(usize::MAX / 2).min(usize::MAX / 2);
             }
         }
-        let shape = MemoryShape { parts: 1, words: NEAR_WORDS, bytes: end.max(PAGE) };
-        let (number, near) = self.share(met, shape, places)?;
+        let shape =
+            SharedMemoryShape { parts: 1, words: MACHINE_MEMORY_WORDS, bytes: end.max(PAGE) };
+        let (number, near) = self.allocate_shared(met, shape, places)?;
         Ok(Segments { shared: Arc::new(SharedSegments { team: self.clone(), number, near, lens }) })
     }
 }
@@ -106,7 +107,7 @@ impl Segments {
         &self.shared.team
     }
 
-    pub(crate) fn near(&self) -> &Near {
+    pub(crate) fn near(&self) -> &MachineMemory {
         &self.shared.near
     }
 
@@ -172,12 +173,12 @@ impl Segments {
         rank: u32,
         offset: usize,
         bytes: &[u8],
-    ) -> Result<Started<'static>, TeamError> {
+    ) -> Result<PendingAccess<'static>, TeamError> {
         self.check(rank, offset, bytes.len())?;
         if self.near().put(rank, offset, bytes) {
-            return Ok(Started::done());
+            return Ok(PendingAccess::done());
         }
-        Started::put(self, rank, &[Piece { offset, len: bytes.len() }.of(rank)], bytes)
+        PendingAccess::put(self, rank, &[SegmentPiece { offset, len: bytes.len() }.of(rank)], bytes)
     }
 
     /// Begins to copy bytes from a place in the segment of a rank. They are there when this was
@@ -187,12 +188,12 @@ impl Segments {
         rank: u32,
         offset: usize,
         bytes: &'a mut [u8],
-    ) -> Result<Started<'a>, TeamError> {
+    ) -> Result<PendingAccess<'a>, TeamError> {
         self.check(rank, offset, bytes.len())?;
         if self.near().get(rank, offset, bytes) {
-            return Ok(Started::done());
+            return Ok(PendingAccess::done());
         }
-        Started::get(self, rank, &[Piece { offset, len: bytes.len() }.of(rank)], bytes)
+        PendingAccess::get(self, rank, &[SegmentPiece { offset, len: bytes.len() }.of(rank)], bytes)
     }
 
     /// Copies a region with gaps to the segment of a rank.
@@ -226,7 +227,7 @@ impl Segments {
         let (pieces, rows) = (region.places(rank, offset), region.rows());
         let packed: Vec<u8> =
             rows.flat_map(|(here, _)| &bytes[here..here + region.row]).copied().collect();
-        Started::put(self, rank, &pieces, &packed)?.wait()
+        PendingAccess::put(self, rank, &pieces, &packed)?.wait()
     }
 
     /// Copies a region with gaps from the segment of a rank.
@@ -246,7 +247,7 @@ impl Segments {
         }
         let pieces = region.places(rank, offset);
         let mut packed = vec![0; pieces.len() * region.row];
-        Started::get(self, rank, &pieces, &mut packed)?.wait()?;
+        PendingAccess::get(self, rank, &pieces, &mut packed)?.wait()?;
         for ((here, _), row) in region.rows().zip(packed.chunks(region.row)) {
             bytes[here..here + region.row].copy_from_slice(row);
         }
@@ -270,20 +271,30 @@ impl Segments {
     }
 
     /// Copies bytes to pieces of the segment of a rank, one behind the other.
-    pub fn put_list(&self, rank: u32, pieces: &[Piece], bytes: &[u8]) -> Result<(), TeamError> {
+    pub fn put_list(
+        &self,
+        rank: u32,
+        pieces: &[SegmentPiece],
+        bytes: &[u8],
+    ) -> Result<(), TeamError> {
         self.check_list(rank, pieces, bytes.len())?;
         if !self.team().is_near(rank) {
-            return Started::put(self, rank, &places(rank, pieces), bytes)?.wait();
+            return PendingAccess::put(self, rank, &on_rank(rank, pieces), bytes)?.wait();
         }
         self.put_near(pieces.iter().map(|piece| piece.of(rank)), bytes);
         Ok(())
     }
 
     /// Copies pieces of the segment of a rank, one behind the other.
-    pub fn get_list(&self, rank: u32, pieces: &[Piece], bytes: &mut [u8]) -> Result<(), TeamError> {
+    pub fn get_list(
+        &self,
+        rank: u32,
+        pieces: &[SegmentPiece],
+        bytes: &mut [u8],
+    ) -> Result<(), TeamError> {
         self.check_list(rank, pieces, bytes.len())?;
         if !self.team().is_near(rank) {
-            return Started::get(self, rank, &places(rank, pieces), bytes)?.wait();
+            return PendingAccess::get(self, rank, &on_rank(rank, pieces), bytes)?.wait();
         }
         self.get_near(pieces.iter().map(|piece| piece.of(rank)), bytes);
         Ok(())
@@ -292,7 +303,7 @@ impl Segments {
     pub(crate) fn check_list(
         &self,
         rank: u32,
-        pieces: &[Piece],
+        pieces: &[SegmentPiece],
         len: usize,
     ) -> Result<(), TeamError> {
         let mut total = 0_usize;
@@ -335,7 +346,7 @@ impl Segments {
         &self,
         rank: u32,
         offset: usize,
-        change: fn(u64) -> Change,
+        change: fn(u64) -> AtomicChange,
         value: T,
     ) -> Result<T, TeamError> {
         let size = size_of::<T>();
@@ -346,10 +357,10 @@ impl Segments {
         }
         self.check(rank, offset, size)?;
         let change = change(value.to_bits());
-        let question = ToServer::Change { memory: self.number(), rank, offset, change };
-        match self.team().ask_server(rank, question)? {
-            FromServer::Was(bits) => Ok(T::of_bits(bits)),
-            other => Err(self.team().strange(rank, other)),
+        let question = DataRequest::Change { memory: self.number(), rank, offset, change };
+        match self.team().request_data(rank, question)? {
+            DataReply::Previous(bits) => Ok(T::of_bits(bits)),
+            other => Err(self.team().unexpected_reply(rank, other)),
         }
     }
 
@@ -438,7 +449,7 @@ impl LocalMemory {
 
 impl Drop for SharedSegments {
     fn drop(&mut self) {
-        self.team.let_go(self.number, &self.near);
+        self.team.release(self.number, &self.near);
     }
 }
 

@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use anyhow::{Result, bail};
 use fastrand::Rng;
-use pario_net::MemoryPart;
+use pario_net::SharedMemoryPart;
 use pario_proto::{Arrival, BytesUse, Call, Chunk, Outcome, SharedCall, Table, Trouble};
 
 use crate::home::Said;
@@ -14,7 +14,7 @@ use crate::world::Ticket;
 
 /// The memory, and who sleeps.
 pub struct AtTable {
-    memory: MemoryPart,
+    memory: SharedMemoryPart,
     sleepers: Vec<Sleeper>,
     /// Who was the last to hear that all have closed the file.
     last_out: Cell<Option<u32>>,
@@ -57,7 +57,7 @@ pub enum Progress {
 }
 
 impl AtTable {
-    pub fn new(memory: MemoryPart) -> Self {
+    pub fn new(memory: SharedMemoryPart) -> Self {
         Self { memory, sleepers: Vec::new(), last_out: Cell::new(None) }
     }
 

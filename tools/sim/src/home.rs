@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use pario_net::{CommonMemory, MemoryPart, MemoryShape, SpaceId};
+use pario_net::{SharedMemory, SharedMemoryPart, SharedMemoryShape, SpaceId};
 use pario_proto::{
     Access, AssemblyId, Call, Failure, FileId, FileKind, FilePath, FileRecord, Grant, Mode, Opened,
     Outcome, Seat, SharedCall, Table, TablePlace, Trouble,
@@ -22,7 +22,7 @@ pub struct Home {
     meetings: Meetings<u32, Ticket>,
     memories: Memories,
     /// Memory in common, once the job has some.
-    memory: Option<Arc<CommonMemory>>,
+    memory: Option<Arc<SharedMemory>>,
     path: FilePath,
     size: u32,
     /// Handles that are open, and whose they are.
@@ -104,7 +104,7 @@ impl Home {
         callers: &[u32],
         (mode, is_created): (Mode, bool),
         has_table: bool,
-    ) -> Result<(AssemblyId, Option<MemoryPart>)> {
+    ) -> Result<(AssemblyId, Option<SharedMemoryPart>)> {
         ensure!(callers.iter().copied().eq(0..self.size), "{callers:?} open the file");
         self.clock += 1;
         let spaces: Vec<SpaceId> = callers.iter().map(|rank| self.space(*rank)).collect();
@@ -135,8 +135,8 @@ impl Home {
         };
         self.memories.add(id, USER, &memory);
         let (words, bytes) = (Table::words_of(self.size), Table::ROOM_BYTES);
-        let shape = MemoryShape { parts: Table::COUNT as usize, words, bytes };
-        let shared = CommonMemory::of(self.memories.share(id, USER)?, shape)?;
+        let shape = SharedMemoryShape { parts: Table::COUNT as usize, words, bytes };
+        let shared = SharedMemory::from_descriptor(self.memories.share(id, USER)?, shape)?;
         self.memory = Some(Arc::new(shared));
         Ok(true)
     }

@@ -1,7 +1,7 @@
 //! Putting, getting, accumulating and changing, in one piece.
 
 use libc::{c_int, c_long, c_void};
-use pario::team::{Number, Segments, Started};
+use pario::team::{Number, PendingAccess, Segments};
 
 use super::{Armci, current, length};
 use crate::border::returning;
@@ -110,7 +110,7 @@ impl Scale {
         rank: u32,
         offset: usize,
         bytes: &[u8],
-    ) -> Done<Started<'static>> {
+    ) -> Done<PendingAccess<'static>> {
         let to = (segments, rank, offset);
         match self {
             Self::Int(factor) => add(to, factor, bytes),
@@ -162,7 +162,7 @@ fn add<T: Number>(
     (segments, rank, offset): (&Segments, u32, usize),
     factor: T,
     bytes: &[u8],
-) -> Done<Started<'static>> {
+) -> Done<PendingAccess<'static>> {
     let is_aligned = bytes.as_ptr().cast::<T>().is_aligned();
     if is_aligned && bytes.len().is_multiple_of(size_of::<T>()) {
         let count = bytes.len() / size_of::<T>();
@@ -184,7 +184,7 @@ impl Armci {
         dst: *const c_void,
         bytes: c_int,
         proc: c_int,
-    ) -> Done<(u32, Started<'static>)> {
+    ) -> Done<(u32, PendingAccess<'static>)> {
         let (rank, len) = (self.rank(proc)?, length(bytes)?);
         let (allocation, offset) = self.find(rank, dst, len)?;
         // SAFETY: the caller says so.
@@ -202,7 +202,7 @@ impl Armci {
         dst: *mut c_void,
         bytes: c_int,
         proc: c_int,
-    ) -> Done<(u32, Started<'static>)> {
+    ) -> Done<(u32, PendingAccess<'static>)> {
         let (rank, len) = (self.rank(proc)?, length(bytes)?);
         let (allocation, offset) = self.find(rank, src, len)?;
         // SAFETY: the caller says so.
@@ -221,7 +221,7 @@ impl Armci {
         dst: *const c_void,
         bytes: c_int,
         proc: c_int,
-    ) -> Done<(u32, Started<'static>)> {
+    ) -> Done<(u32, PendingAccess<'static>)> {
         let (rank, len) = (self.rank(proc)?, length(bytes)?);
         let (allocation, offset) = self.find(rank, dst, len)?;
         // SAFETY: the caller says so.
@@ -230,7 +230,7 @@ impl Armci {
     }
 }
 
-fn wait((_, started): (u32, Started<'static>)) -> Done<c_int> {
+fn wait((_, started): (u32, PendingAccess<'static>)) -> Done<c_int> {
     done(started.wait()).map(|()| 0)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use libc::{c_int, c_void};
-use pario::team::{Callback, CallbackPending};
+use pario::team::{Callback, PendingCallback};
 use parking_lot::Mutex;
 
 use super::access::own;
@@ -34,7 +34,7 @@ pub struct Callbacks {
 
 /// A call under way, and where its result goes.
 struct Call {
-    pending: CallbackPending,
+    pending: PendingCallback,
     result: *mut c_void,
     room: usize,
     len: *mut c_int,

@@ -198,7 +198,7 @@ pub extern "C" fn ARMCI_Lock(mutex: c_int, proc: c_int) {
     ending("ARMCI_Lock", || {
         let armci = current()?;
         let (rank, mutexes) = (armci.rank(proc)?, mutexes(&armci)?);
-        done(mutexes.lock(rank, number(mutex)?).map(pario::team::Unlock::keep))
+        done(mutexes.lock(rank, number(mutex)?).map(pario::team::TeamMutexGuard::keep))
     });
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use libc::{c_int, c_void};
-use pario::team::Started;
+use pario::team::PendingAccess;
 
 use super::{Armci, current};
 use crate::border::returning;
@@ -27,7 +27,7 @@ pub struct Request {
     pub rank: u32,
     /// Nobody has asked for a handle: whoever waits for all waits for it.
     pub is_implicit: bool,
-    started: Started<'static>,
+    started: PendingAccess<'static>,
 }
 
 static LAST: AtomicI32 = AtomicI32::new(0);
@@ -39,7 +39,7 @@ impl Armci {
     /// The handle must be null, or a place for one.
     pub unsafe fn keep(
         &self,
-        (rank, started): (u32, Started<'static>),
+        (rank, started): (u32, PendingAccess<'static>),
         handle: *mut armci_hdl_t,
     ) -> c_int {
         let proc = c_int::try_from(rank).unwrap_or(c_int::MAX);
@@ -77,7 +77,7 @@ impl Armci {
 /// The handle must be null, or a place for one.
 pub unsafe fn begin(
     handle: *mut armci_hdl_t,
-    start: impl FnOnce(&Armci) -> Done<(u32, Started<'static>)>,
+    start: impl FnOnce(&Armci) -> Done<(u32, PendingAccess<'static>)>,
 ) -> c_int {
     returning(|| {
         let armci = current()?;

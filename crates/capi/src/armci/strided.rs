@@ -4,7 +4,7 @@
 //! strides how far apart they are.
 
 use libc::{c_int, c_void};
-use pario::team::{Started, Strided};
+use pario::team::{PendingAccess, Strided};
 
 use super::Armci;
 use super::access::{Scale, own, own_mut};
@@ -64,7 +64,7 @@ impl Armci {
     ///
     /// # Safety
     /// Counts and strides must be there, and own memory as they say.
-    unsafe fn strided(&self, deed: Deed, region: Region) -> Done<(u32, Started<'static>)> {
+    unsafe fn strided(&self, deed: Deed, region: Region) -> Done<(u32, PendingAccess<'static>)> {
         let Region { own: start, own_strides, there, there_strides, count, levels, proc } = region;
         let rank = self.rank(proc)?;
         let levels = usize::try_from(levels).ok().filter(|levels| *levels <= 8);
@@ -108,7 +108,7 @@ impl Armci {
                 begun.into_iter().try_for_each(|one| done(one.wait()))?;
             }
         }
-        Ok((rank, Started::done()))
+        Ok((rank, PendingAccess::done()))
     }
 }
 

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::{UNLIMITED, URGENT_LIMIT};
 use crate::core::Core;
 use crate::error::SendError;
-use crate::run::Run;
+use crate::frame_run::FrameRun;
 use crate::sender::Sender;
 use crate::token::{Token, TokenKind};
 use crate::waiter::{Waiter, Waiters};
@@ -22,10 +22,10 @@ use crate::waiter::{Waiter, Waiters};
 /// What a link sees of a port.
 pub(crate) trait Sink: Send + Sync {
     /// Puts runs into the queue; false if the port is closed.
-    fn deliver(&self, run: Run, urgent: bool) -> bool;
+    fn deliver(&self, run: FrameRun, urgent: bool) -> bool;
     /// Tells the receiver that a peer was lost.
-    fn lost(&self, peer: &Arc<Sender>);
-    /// Nothing will be put in any more, and receivers learn it.
+    fn report_lost(&self, peer: &Arc<Sender>);
+    /// NoToken will be put in any more, and receivers learn it.
     fn close(&self);
     /// Name and number.
     fn label(&self) -> &PortLabel;
@@ -71,7 +71,7 @@ struct State<T> {
 
 pub(crate) enum Item<T> {
     Local { token: T, weight: usize },
-    Run(Box<Run>),
+    FrameRun(Box<FrameRun>),
     Lost(Arc<Sender>),
 }
 
@@ -81,7 +81,7 @@ impl<T> Item<T> {
     pub fn sender(&self) -> SenderKey {
         match self {
             Item::Local { .. } => SenderKey(0),
-            Item::Run(run) => SenderKey(Arc::as_ptr(run.sender()).addr()),
+            Item::FrameRun(run) => SenderKey(Arc::as_ptr(run.sender()).addr()),
             Item::Lost(peer) => SenderKey(Arc::as_ptr(peer).addr()),
         }
     }
@@ -92,7 +92,7 @@ impl<T> Item<T> {
 pub(crate) struct SenderKey(usize);
 
 /// Why nothing is taken.
-pub(crate) enum Nothing {
+pub(crate) enum NoToken {
     Yet,
     Ever,
 }
@@ -228,7 +228,7 @@ impl<T: Token> Queue<T> {
         &self,
         items: &mut VecDeque<Item<T>>,
         waiter: Option<&Arc<Waiter>>,
-    ) -> Result<(), Nothing> {
+    ) -> Result<(), NoToken> {
         let mut state = self.state.lock();
         if !state.items.is_empty() {
             std::mem::swap(&mut state.items, items);
@@ -239,23 +239,23 @@ impl<T: Token> Queue<T> {
             return Ok(());
         }
         if state.closed {
-            return Err(Nothing::Ever);
+            return Err(NoToken::Ever);
         }
         if let Some(waiter) = waiter {
             state.receivers.add(waiter);
         }
-        Err(Nothing::Yet)
+        Err(NoToken::Yet)
     }
 }
 
 impl<T: Token> Sink for Queue<T> {
-    fn deliver(&self, run: Run, urgent: bool) -> bool {
+    fn deliver(&self, run: FrameRun, urgent: bool) -> bool {
         let mut state = self.state.lock();
         if state.closed {
             return false;
         }
         state.put += u64::from(run.frame_count());
-        let run = Item::Run(Box::new(run));
+        let run = Item::FrameRun(Box::new(run));
         if urgent {
             state.urgent.push_back(run);
             self.urgent_waits.store(true, Ordering::Release);
@@ -269,7 +269,7 @@ impl<T: Token> Sink for Queue<T> {
         true
     }
 
-    fn lost(&self, peer: &Arc<Sender>) {
+    fn report_lost(&self, peer: &Arc<Sender>) {
         let mut state = self.state.lock();
         if state.closed {
             return;

@@ -27,11 +27,11 @@ use super::slots::{CallbackThread, ReplySlot, ReplySlots, Wakeups};
 use super::{Protocol, Responder};
 use crate::channel::Channel;
 use crate::error::{InputError, OpenError, RecvError, RpcError, SendError};
-use crate::gathered;
-use crate::landing::{Expected, Landing};
-use crate::port::{InputPort, Nothing, OutputPort};
+use crate::port::{InputPort, NoToken, OutputPort};
+use crate::recv_buffer::{ExpectedReply, RecvBuffer};
 use crate::sender::User;
 use crate::space::Space;
+use crate::unflushed_links;
 use crate::waiter::{Waiter, Waiters};
 
 /// Sends requests to an [`RpcServer`](crate::RpcServer), wherever it is. Clones share the
@@ -104,7 +104,7 @@ impl<P: Protocol> RpcClient<P> {
         let output = space.output::<RequestToken<P>>(port, timeout)?;
         let peer = output.peer().to_owned();
         let (input, sink) = loop {
-            match space.private_input::<ReplyToken<P>>(port) {
+            match space.reply_input::<ReplyToken<P>>(port) {
                 // The next one has another name.
                 Err(InputError::NameTaken { .. }) => {}
                 Err(_) => {
@@ -141,20 +141,20 @@ impl<P: Protocol> RpcClient<P> {
 
     /// Sends a request, and has the bytes of its reply read straight into the memory of the
     /// caller: if the reply comes over a socket and has one long [`Bulk`](crate::Bulk) as long as
-    /// the landing, that bulk is empty, and its bytes are in the landing. [`Landing::end`] says
+    /// the buffer, that bulk is empty, and its bytes are in the buffer. [`RecvBuffer::take_back`] says
     /// whether they are.
     pub fn start_into(
         &self,
         request: P::Request,
-        landing: &Arc<Landing>,
+        buffer: &Arc<RecvBuffer>,
     ) -> Result<PendingReply<P>, RpcError> {
-        self.start_and_expect(request, Some(landing))
+        self.start_and_expect(request, Some(buffer))
     }
 
     fn start_and_expect(
         &self,
         request: P::Request,
-        landing: Option<&Arc<Landing>>,
+        buffer: Option<&Arc<RecvBuffer>>,
     ) -> Result<PendingReply<P>, RpcError> {
         let Connection { reply_channel, inbox, .. } = &*self.connection;
         let number = {
@@ -164,9 +164,9 @@ impl<P: Protocol> RpcClient<P> {
                 None => slots.add(ReplySlot::Unwatched),
             }
         };
-        let expected = landing.and_then(|landing| {
-            let landings = inbox.request_channel.as_ref()?.link().landings()?;
-            Some(landings.expect((*reply_channel)?, number, landing))
+        let expected = buffer.and_then(|buffer| {
+            let recv_buffers = inbox.request_channel.as_ref()?.link().recv_buffers()?;
+            Some(recv_buffers.expect((*reply_channel)?, number, buffer))
         });
         match self.send(number, request) {
             Ok(()) => Ok(PendingReply { inbox: inbox.clone(), number, _expected: expected }),
@@ -237,7 +237,7 @@ impl<P: Protocol> RpcClient<P> {
     /// requests under way over the link fail.
     pub fn close_link(&self, reason: &str) {
         if let Some(channel) = &self.connection.inbox.request_channel {
-            channel.cut(reason);
+            channel.close_link(reason);
         }
     }
 
@@ -318,8 +318,8 @@ impl<P: Protocol> ReplyInbox<P> {
                     slots.finish(number, body, |body| self.result(body), wakeups);
                     continue;
                 }
-                Err(Nothing::Yet) => return,
-                Err(Nothing::Ever) => RpcError::Closed { port: self.port.clone() },
+                Err(NoToken::Yet) => return,
+                Err(NoToken::Ever) => RpcError::Closed { port: self.port.clone() },
                 Ok(Err(RecvError::Lost { peer, .. })) => RpcError::Lost { peer },
                 Ok(Err(error)) => {
                     RpcError::Unreadable { peer: self.peer.clone(), reason: error.to_string() }
@@ -485,7 +485,7 @@ pub struct PendingReply<P: Protocol> {
     inbox: Arc<ReplyInbox<P>>,
     number: u64,
     /// Ends with this, so that no reply is read into memory of a caller that does not wait.
-    _expected: Option<Expected>,
+    _expected: Option<ExpectedReply>,
 }
 
 impl<P: Protocol> PendingReply<P> {
@@ -504,7 +504,7 @@ impl<P: Protocol> PendingReply<P> {
     /// read yet do not count; the space reads them within a few milliseconds.
     pub fn is_done(&self) -> bool {
         // Send what this thread has gathered, so that its next token need not wait for more.
-        gathered::flush();
+        unflushed_links::flush();
         self.inbox.flush();
         let mut wakeups = Wakeups::default();
         let mut slots = self.inbox.slots.lock();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pario_net::{CommonMemory, MemoryPart, MemoryShape, machine_ms};
+use pario_net::{SharedMemory, SharedMemoryPart, SharedMemoryShape, machine_ms};
 use pario_proto::{
     Arrival, BytesUse, Call, DescriptorRequest, MemoryId, OPENING_LIMIT_BYTES, Outcome, Placement,
     Seek, Table, Transfer, Trouble,
@@ -24,14 +24,14 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 /// Memory that this process has in common with the others of its job.
 pub(super) struct Seated {
     id: MemoryId,
-    memory: Arc<CommonMemory>,
+    memory: Arc<SharedMemory>,
     /// The node says in the memory who is gone; if it is gone itself, nobody does.
     node: Watch,
 }
 
 /// This process at a table in that memory.
 pub(super) struct AtTable {
-    memory: MemoryPart,
+    memory: SharedMemoryPart,
     rank: u32,
     seated: Arc<Seated>,
 }
@@ -57,8 +57,9 @@ impl Seated {
         let memory = memory
             .ok_or_else(|| failed("it stops, was started again or reset: open the file again"))?;
         let (words, bytes) = (Table::words_of(group.size()), Table::ROOM_BYTES);
-        let shape = MemoryShape { parts: Table::COUNT as usize, words, bytes };
-        let memory = CommonMemory::of(memory, shape).map_err(|error| failed(&error.to_string()))?;
+        let shape = SharedMemoryShape { parts: Table::COUNT as usize, words, bytes };
+        let memory = SharedMemory::from_descriptor(memory, shape)
+            .map_err(|error| failed(&error.to_string()))?;
         let node = cluster.interface().watch().map_err(|error| error.to_string())?;
         let memory = Arc::new(memory);
         match Table::of(memory.part(0).words()) {

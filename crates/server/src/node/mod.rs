@@ -31,7 +31,7 @@ use missing_namespace::Rebuild;
 pub use monitor::NodeMonitor;
 use pario_flow::Run;
 use pario_net::wire::Limits;
-use pario_net::{Credit, DescriptorDoor, Key, Options, PortOptions, RpcServer, Space};
+use pario_net::{Credit, DescriptorServer, Key, Options, PortOptions, RpcServer, Space};
 use pario_proto::{CheckReport, ClusterMap, Identity, NodeInfo, TOKEN_LIMIT_BYTES};
 use parking_lot::{Mutex, RwLock};
 
@@ -74,7 +74,7 @@ pub struct Node {
     space: Space,
     run: Option<Arc<Run>>,
     threads: Vec<JoinHandle<()>>,
-    short_cut: Option<DescriptorDoor>,
+    short_cut: Option<DescriptorServer>,
     notes: notes::Notes,
     /// Whether other processes can reach it.
     listens: bool,

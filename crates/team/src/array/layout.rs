@@ -22,7 +22,7 @@ pub struct ArrayLayout {
 
 /// Elements of one page that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct ElementRun {
     /// Who has them.
     pub rank: u32,
     /// The byte of its segment at which they begin.
@@ -87,21 +87,21 @@ impl ArrayLayout {
     }
 
     /// Where an element is.
-    pub fn place(&self, index: u64) -> Run {
+    pub fn place(&self, index: u64) -> ElementRun {
         let (rank, start) = self.page(index / self.per_page);
         let inside = usize::try_from(index % self.per_page).unwrap_or(0) * self.element;
-        Run { rank, offset: start + inside, bytes: self.element }
+        ElementRun { rank, offset: start + inside, bytes: self.element }
     }
 
     /// Consecutive elements, cut at the ends of pages.
-    pub fn runs(&self, first: u64, count: u64) -> impl Iterator<Item = Run> {
+    pub fn runs(&self, first: u64, count: u64) -> impl Iterator<Item = ElementRun> {
         let end = first + count;
         let mut next = first;
         std::iter::from_fn(move || {
             let here = (end - next).min(self.per_page - next % self.per_page);
             let run = (here > 0).then(|| {
                 let bytes = usize::try_from(here).unwrap_or(0) * self.element;
-                Run { bytes, ..self.place(next) }
+                ElementRun { bytes, ..self.place(next) }
             });
             next += here;
             run
@@ -121,14 +121,14 @@ mod tests {
         assert_eq!(bytes, [5, 4, 4]);
         assert_eq!(layout.page(7), (1, 2 * PAGE_BYTES));
         let place = layout.place(8192 * 7 + 5);
-        assert_eq!(place, Run { rank: 1, offset: 2 * PAGE_BYTES + 40, bytes: 8 });
-        let runs: Vec<Run> = layout.runs(8190, 8195).collect();
+        assert_eq!(place, ElementRun { rank: 1, offset: 2 * PAGE_BYTES + 40, bytes: 8 });
+        let runs: Vec<ElementRun> = layout.runs(8190, 8195).collect();
         assert_eq!(
             runs,
             [
-                Run { rank: 0, offset: 8190 * 8, bytes: 16 },
-                Run { rank: 1, offset: 0, bytes: PAGE_BYTES },
-                Run { rank: 2, offset: 0, bytes: 8 },
+                ElementRun { rank: 0, offset: 8190 * 8, bytes: 16 },
+                ElementRun { rank: 1, offset: 0, bytes: PAGE_BYTES },
+                ElementRun { rank: 2, offset: 0, bytes: 8 },
             ]
         );
         assert_eq!(layout.runs(5, 0).count(), 0);

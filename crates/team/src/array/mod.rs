@@ -8,10 +8,10 @@ use std::fmt;
 
 use crate::call::Call;
 use crate::error::TeamError;
+use crate::pending_access::PendingAccesses;
 use crate::segments::{LocalMemory, Segments};
-use crate::started::UnderWay;
 use crate::team::Team;
-use layout::{ArrayLayout, Run};
+use layout::{ArrayLayout, ElementRun};
 pub use numbers::{Array, LocalNumbers};
 
 /// An array of elements of any one size, spread over the memory of all ranks by pages. Clones are
@@ -104,7 +104,7 @@ impl RawArray {
     /// Copies elements from the array: as many as the bytes are, from the given one on.
     pub fn get(&self, first: u64, bytes: &mut [u8]) -> Result<(), TeamError> {
         let count = self.count(bytes.len())?;
-        let (mut rest, mut under_way) = (bytes, UnderWay::default());
+        let (mut rest, mut under_way) = (bytes, PendingAccesses::default());
         for run in self.checked_runs(first, count)? {
             let (now, later) = rest.split_at_mut(run.bytes);
             if !self.segments.near().get(run.rank, run.offset, now) {
@@ -118,7 +118,7 @@ impl RawArray {
     /// Copies elements to the array: as many as the bytes are, from the given one on.
     pub fn put(&self, first: u64, bytes: &[u8]) -> Result<(), TeamError> {
         let count = self.count(bytes.len())?;
-        let (mut rest, mut under_way) = (bytes, UnderWay::default());
+        let (mut rest, mut under_way) = (bytes, PendingAccesses::default());
         for run in self.checked_runs(first, count)? {
             let (now, later) = rest.split_at(run.bytes);
             if !self.segments.near().put(run.rank, run.offset, now) {
@@ -217,7 +217,11 @@ impl RawArray {
         Err(TeamError::Invalid(what))
     }
 
-    fn checked_runs(&self, first: u64, count: u64) -> Result<impl Iterator<Item = Run>, TeamError> {
+    fn checked_runs(
+        &self,
+        first: u64,
+        count: u64,
+    ) -> Result<impl Iterator<Item = ElementRun>, TeamError> {
         self.check(first, count)?;
         Ok(self.layout.runs(first.min(self.len()), count))
     }

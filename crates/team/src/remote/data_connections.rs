@@ -1,0 +1,95 @@
+//! How a process reaches the data servers of machines.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pario_net::{Address, Key, PendingReply, RecvBuffer, RpcClient, RpcError, Space};
+use parking_lot::Mutex;
+
+use super::message::{DataProtocol, DataRequest};
+
+/// How long a data server is looked for before it is asked whether that makes sense.
+const OPEN_TIMEOUT: Duration = Duration::from_millis(200);
+/// How often it is looked for.
+const OPEN_ATTEMPTS: u32 = 50;
+
+/// The ways to the data servers, each opened when it is first used.
+pub struct DataConnections {
+    space: Space,
+    servers: Mutex<HashMap<u32, RpcClient<DataProtocol>>>,
+}
+
+/// How a data server is called: the leader of its machine says which one it is.
+pub fn data_port(leader: u32) -> String {
+    format!("data {leader}")
+}
+
+/// Where a directory is, and the key to it, as it stands on the board.
+pub fn encode_directory(address: &Address, key: Option<&Key>) -> String {
+    let place = match (&address.tcp, &address.unix) {
+        (Some(tcp), _) => format!("tcp:{tcp}"),
+        (None, Some(unix)) => format!("unix:{}", unix.display()),
+        (None, None) => String::new(),
+    };
+    format!("{place} {}", key.map(Key::to_hex).unwrap_or_default())
+}
+
+impl DataConnections {
+    /// In a space that there is.
+    pub fn new(space: Space) -> Self {
+        Self { space, servers: Mutex::default() }
+    }
+
+    /// By what stands on the board, under a name of its own.
+    pub fn connect(way: &str, name: &str) -> Result<Self, String> {
+        let malformed = || format!("the board says {way:?}");
+        let (place, key) = way.split_once(' ').ok_or_else(malformed)?;
+        let address = match place.split_once(':') {
+            Some(("tcp", tcp)) => Address::tcp(tcp.parse::<SocketAddr>().map_err(|_| malformed())?),
+            Some(("unix", unix)) => Address::unix(unix),
+            _ => return Err(malformed()),
+        };
+        let mut builder = Space::builder(name).listen_nowhere().join(&address);
+        if !key.is_empty() {
+            builder = builder.key(Key::from_hex(key).map_err(|error| error.to_string())?);
+        }
+        Ok(Self::new(builder.build().map_err(|error| error.to_string())?))
+    }
+
+    /// Asks the data server of a machine, which is looked for while it may be there. The bytes of the
+    /// answer may have a place where they are wanted.
+    pub fn start(
+        &self,
+        leader: u32,
+        question: DataRequest,
+        buffer: Option<&Arc<RecvBuffer>>,
+        may_be_there: impl Fn() -> bool,
+    ) -> Result<PendingReply<DataProtocol>, RpcError> {
+        let asker = self.asker(leader, may_be_there)?;
+        match buffer {
+            Some(buffer) => asker.start_into(question, buffer),
+            None => asker.start(question),
+        }
+    }
+
+    fn asker(
+        &self,
+        leader: u32,
+        may_be_there: impl Fn() -> bool,
+    ) -> Result<RpcClient<DataProtocol>, RpcError> {
+        let mut servers = self.servers.lock();
+        if let Some(asker) = servers.get(&leader) {
+            return Ok(asker.clone());
+        }
+        let port = data_port(leader);
+        for _ in (0..OPEN_ATTEMPTS).take_while(|_| may_be_there()) {
+            if let Ok(asker) = RpcClient::open(&self.space, &port, OPEN_TIMEOUT) {
+                servers.insert(leader, asker.clone());
+                return Ok(asker);
+            }
+        }
+        Err(RpcError::Lost { peer: port })
+    }
+}
