@@ -3,7 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pario_proto::{ReplyMessage, ClusterMap, DescriptorRequest, FileRecord, KnownFile, RequestMessage};
+use pario_proto::{
+    ClusterMap, DescriptorRequest, FileRecord, KnownFile, ReplyMessage, RequestMessage,
+};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(question) = postcard::from_bytes::<RequestMessage<Vec<u8>>>(bytes) {

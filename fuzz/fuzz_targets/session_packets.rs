@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use pario_proto::{Identity, PROTOCOL_VERSION, PeerKind, RequestMessage, Request};
+use pario_proto::{Identity, PROTOCOL_VERSION, PeerKind, Request, RequestMessage};
 use peer::{ANSWERS, Answer, Control, Fuzzed, Peer, PortInfo, packet};
 
 /// Every so often a fresh client looks whether the node answers.

@@ -1,4 +1,4 @@
-//! Making a space that has links.
+//! Builds a space with links.
 
 use std::fs::Permissions;
 use std::io;
@@ -20,12 +20,11 @@ use crate::poller::Poller;
 use crate::private_socket::listen_anywhere;
 use crate::space::{Options, Space};
 
-/// Callers that may wait to be let in. When there are more, the system makes them wait for a second
-/// each, honest ones too.
+/// Connections that may wait to be accepted. Beyond that the system delays each by a second, honest
+/// ones too.
 const BACKLOG: i32 = 4096;
 
-/// Makes a [`Space`] with links. Either [`host`](Self::host) or [`join`](Self::join) must be
-/// called.
+/// Builds a [`Space`] with links. Call either [`host`](Self::host) or [`join`](Self::join).
 #[derive(Clone, Debug)]
 pub struct SpaceBuilder {
     name: String,
@@ -88,10 +87,9 @@ impl SpaceBuilder {
         self
     }
 
-    /// Opens no listening socket of any kind: this space makes links, and no other process can make
-    /// one to it. What it asks is answered over the links that it has made, so an
-    /// [`RpcClient`](crate::RpcClient) needs no listener; its input ports can be reached from this process
-    /// only.
+    /// Opens no listening socket: this space makes links, and no other process can make one to it.
+    /// Replies come over the links it has made, so an [`RpcClient`](crate::RpcClient) needs no
+    /// listener. Only this process can reach its input ports.
     ///
     /// ```
     /// use pario_net::Space;
@@ -142,12 +140,12 @@ impl SpaceBuilder {
     /// the right to make links to spaces of other users; that is
     /// [`connect_to_any_user`](Self::connect_to_any_user).
     ///
-    /// The receiver knows each sender: [`Sender::user`](crate::Sender::user) is what the kernel
-    /// says of it, while the name of a space is what it says of itself. A port that serves every
-    /// user must look at the user of each sender. Other users cannot announce ports here. A
-    /// [`key`](Self::key) is asked for as before.
+    /// The receiver knows each sender: [`Sender::user`](crate::Sender::user) comes from the kernel,
+    /// while a space chooses its own name. A port that serves every user must check the user of
+    /// each sender. Other users cannot announce ports here. A [`key`](Self::key) is required as
+    /// before.
     ///
-    /// The file of [`listen_unix`](Self::listen_unix) can be opened by everybody then.
+    /// Every user can then open the file of [`listen_unix`](Self::listen_unix).
     ///
     /// ```
     /// use pario_net::Space;
@@ -178,13 +176,13 @@ impl SpaceBuilder {
         self
     }
 
-    /// Everything else.
+    /// All other options.
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
         self
     }
 
-    /// Makes the space.
+    /// Builds the space.
     pub fn build(self) -> Result<Space, SpaceError> {
         let name = self.name.clone();
         if name.is_empty() || name.len() > 255 {
@@ -279,7 +277,7 @@ impl SpaceBuilder {
     }
 }
 
-/// Listens at a path. A socket that nobody listens on any more is replaced.
+/// Listens at a path. Replaces a socket without a listener.
 pub(crate) fn listen_at(path: &Path) -> io::Result<UnixListener> {
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {

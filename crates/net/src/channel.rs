@@ -29,7 +29,8 @@ pub(crate) struct Channel {
     urgent: AtomicUsize,
     is_gone: AtomicBool,
     waiters: Mutex<Waiters>,
-    /// Where reply_sink to what is asked on this channel come in; closed when the port is gone.
+    /// The port for replies to requests on this channel; closed when the port of this channel is
+    /// gone.
     reply_sink: OnceLock<Weak<dyn Sink>>,
 }
 

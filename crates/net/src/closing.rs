@@ -1,4 +1,4 @@
-//! The end of a space, and the chores on the way there.
+//! Maintenance and the end of a space.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use crate::control::Control;
 use crate::core::{Core, SPACES};
 use crate::link::Link;
 
-/// An idle TCP link is tried so often.
+/// The interval at which idle TCP links are pinged.
 const PING_INTERVAL: Duration = Duration::from_millis(200);
-/// Without anything special, the io_thread looks around so often.
+/// The longest interval of maintenance.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a peer may take to notice that a link ends.
+/// The time a peer has to notice that a link ends.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Core {
-    /// What must be done now and then; gives the time to the next.
+    /// Runs maintenance. Returns the time to the next.
     pub fn run_maintenance(self: &Arc<Self>, now: Instant) -> Duration {
         let mut next = MAINTENANCE_INTERVAL;
         if let Some(sample) = self.sample(now) {
@@ -42,7 +42,7 @@ impl Core {
         next
     }
 
-    /// Closes the space: what was sent is written first, within limits.
+    /// Closes the space: writes sent tokens first, within limits.
     pub fn close(self: &Arc<Self>) {
         if !self.begin_close() {
             return;
@@ -68,7 +68,7 @@ impl Core {
         self.end_links();
     }
 
-    /// Ends at once, as a process does that is killed.
+    /// Ends at once, like a killed process.
     pub fn crash(self: &Arc<Self>) {
         if self.begin_close() {
             SPACES.lock().remove(&self.id());
@@ -101,7 +101,7 @@ impl Core {
     }
 }
 
-/// Waits until everything was written.
+/// Waits until everything is written.
 fn drain(link: &Arc<Link>, socket: &Socket, deadline: Instant) {
     while link.is_alive() && link.out.lock().waiting_bytes() > 0 {
         if !wait_for(socket, PollFlags::OUT, deadline) {

@@ -1,13 +1,14 @@
-//! Descriptors over a Unix socket: somebody asks with a few bytes, and gets bytes and open files.
+//! Passing descriptors over a Unix socket: a client sends a few bytes, and receives bytes and open
+//! files.
 //!
-//! *Strangers cannot take much.* A door has one thread, which polls. It serves at most
-//! [`CLIENTS_PER_USER`] clients of each user. A client that comes when all places of its user are
-//! taken displaces the one of its user that has been silent for longest, or waits until one has
-//! been silent for [`IDLE_GRACE`]: each client has that long to ask. At most [`WAITING_PER_USER`] wait,
-//! and users other than the own one and root leave descriptors in reserve ([`UserQuota`]); the door
-//! closes further connections at once. It lets a client go after [`SILENCE_TIMEOUT`] that stops in the
-//! middle of a request, does not take its answer or has never asked. It answers clients in turn,
-//! one request each.
+//! *Strangers cannot take much.* A server has one thread, which polls. It serves at most
+//! [`CLIENTS_PER_USER`] clients of each user. A client beyond that displaces the client of its user
+//! that has been silent for longest, or waits until one has been silent for [`IDLE_GRACE`]: each
+//! client has that long for its request. At most [`WAITING_PER_USER`] wait, and users other than
+//! the process's own and root leave descriptors in reserve ([`UserQuota`]); the server closes
+//! further connections at once. It disconnects a client after [`SILENCE_TIMEOUT`] that stops in the
+//! middle of a request, does not read its reply or has never sent a request. It serves clients in
+//! turn, one request each.
 
 use std::collections::VecDeque;
 use std::fs::Permissions;
@@ -32,43 +33,43 @@ use crate::builder::listen_at;
 use crate::sender::User;
 use crate::user_quota::{LinkOwner, UserQuota};
 
-/// Bytes a request may have.
+/// The longest request.
 const REQUEST_BYTES: usize = 64 << 10;
-/// Bytes an answer may have.
+/// The longest reply.
 const ANSWER_BYTES: usize = 64 << 20;
-/// Descriptors that the system passes with one message.
+/// Descriptors per message; the limit of the system.
 const DESCRIPTORS_PER_MESSAGE: usize = 253;
-/// Descriptors an answer may have.
+/// The most descriptors of a reply.
 const DESCRIPTORS_LIMIT: usize = 1 << 16;
-/// Callers of one user that are served at the same time.
+/// Clients of one user that are served at the same time.
 const CLIENTS_PER_USER: usize = 64;
-/// Callers of one user that may wait for a place.
+/// Clients of one user that may wait for a slot.
 const WAITING_PER_USER: usize = 448;
 /// Connections accepted before clients are served again.
 const ACCEPTS_AT_ONCE: usize = 64;
-/// How often the door looks for a place while clients wait for one.
+/// The interval at which the server looks for a slot while clients wait.
 const WAITING_RETRY: Duration = Duration::from_millis(10);
-/// Descriptors of the process that other users leave to the own one and root.
+/// Descriptors of the process reserved for its own user and root.
 const RESERVED_DESCRIPTORS: usize = 128;
-/// How long a client may be silent in the middle of something.
+/// The time a client may be silent in the middle of a request or reply.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a client may be silent when others want its place.
+/// The time a client may be silent when others need its slot.
 const IDLE_GRACE: Duration = Duration::from_millis(500);
-/// Bytes in front of an answer.
+/// Bytes in front of a reply.
 const FRONT_BYTES: usize = 9;
 
 const GIVEN: u8 = 0;
 const REFUSED: u8 = 1;
 
-/// What a handler gives: bytes and descriptors, or bytes that say why not.
+/// The reply of a handler: bytes and descriptors, or the bytes of a refusal.
 type DescriptorReply = Result<(Vec<u8>, Vec<OwnedFd>), Vec<u8>>;
 type Handler = dyn Fn(&User, &[u8]) -> DescriptorReply + Send + Sync;
 
-/// Gives descriptors to processes of this machine that ask for them over a Unix socket.
+/// Passes descriptors to processes of this machine that request them over a Unix socket.
 ///
-/// The handler gets a request and who makes it, as the kernel says, and gives bytes and
-/// descriptors, or refuses with bytes. It is called by the one thread of the door, so it should be
-/// quick. Dropping the door ends the thread and removes the socket.
+/// The handler gets a request and its user, as the kernel reports it, and returns bytes and
+/// descriptors, or refuses with bytes. The one thread of the server calls it, so it should be
+/// quick. Dropping the server ends the thread and removes the socket.
 ///
 /// ```
 /// use std::fs::File;
@@ -79,7 +80,7 @@ type Handler = dyn Fn(&User, &[u8]) -> DescriptorReply + Send + Sync;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("files");
-/// let _door = DescriptorServer::open(&path, false, |user, request| match request {
+/// let _server = DescriptorServer::open(&path, false, |user, request| match request {
 ///     b"zeros" if user.uid != 1 => {
 ///         let zeros = File::open("/dev/zero").map_err(|error| error.to_string().into_bytes())?;
 ///         Ok((b"without end".to_vec(), vec![zeros.into()]))
@@ -106,8 +107,8 @@ pub struct DescriptorServer {
 }
 
 impl DescriptorServer {
-    /// Opens a door at a path. A socket there that nobody listens on any more is replaced. Unless
-    /// every user of the machine is admitted, only the same user and root are.
+    /// Listens at a path. Replaces a socket without a listener. Unless every user of the machine is
+    /// admitted, only the same user and root are.
     pub fn open(
         path: &Path,
         admit_any_user: bool,
@@ -144,34 +145,34 @@ impl Drop for DescriptorServer {
     }
 }
 
-/// The thread of a door.
+/// The thread of a server.
 struct ServerThread {
     listener: UnixListener,
     is_over: UnixStream,
     admits_any_user: bool,
     handler: Box<Handler>,
     clients: Vec<ClientConnection>,
-    /// Callers that were accepted and have no place yet, in the order in which they received.
+    /// Accepted clients without a slot, in the order in which they came.
     waiting: VecDeque<ClientConnection>,
-    /// After the system had no descriptors left, nobody is let in for a moment.
+    /// When the system had no descriptors left, the server accepts again at this time.
     accepts_from: Instant,
 }
 
 struct ClientConnection {
     stream: UnixStream,
     user: User,
-    /// What received and was not answered.
+    /// Received bytes without a reply yet.
     received: Vec<u8>,
-    /// The answer under way: bytes, how many of them were written, and descriptors that follow.
+    /// The reply under way: bytes, how many of them are written, and descriptors that follow.
     answer: Vec<u8>,
     written: usize,
     descriptors: VecDeque<Vec<OwnedFd>>,
-    /// When something last happened.
+    /// The time of the last progress.
     since: Instant,
     has_asked: bool,
 }
 
-/// A client is to be let go.
+/// The client must be disconnected.
 struct Disconnect;
 
 impl ServerThread {
@@ -189,7 +190,7 @@ impl ServerThread {
         }
     }
 
-    /// Waits until there is something to do; false if it is over.
+    /// Waits for work. Returns false if the server is dropped.
     fn wait(&self) -> bool {
         let now = Instant::now();
         let mut until = self.clients.iter().filter_map(ClientConnection::deadline).min();
@@ -226,7 +227,7 @@ impl ServerThread {
                 Ok((stream, _)) => self.admit(stream),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    // Polling would say at once that a client still waits.
+                    // The poll would return at once, because a connection still waits.
                     if error.raw_os_error().is_some_and(is_shortage) {
                         self.displace(|_| true, Duration::ZERO);
                     }
@@ -237,8 +238,8 @@ impl ServerThread {
         }
     }
 
-    /// Gives a connection a place, or lets it wait for one; closes it if its user may not come in
-    /// or has too many.
+    /// Gives a connection a slot, or lets it wait for one; closes it if its user is not admitted or
+    /// has too many.
     fn admit(&mut self, stream: UnixStream) {
         let Ok(user) = User::of_peer(&stream) else { return };
         let is_welcome = self.admits_any_user || user.is_own_or_root();
@@ -260,14 +261,14 @@ impl ServerThread {
         }
     }
 
-    /// Whether one more client of a user can be served; makes a place if one of its clients was
+    /// Whether one more client of a user can be served. Frees a slot if one of its clients was
     /// silent long enough.
     fn has_free_slot(&mut self, uid: u32) -> bool {
         let count = self.clients.iter().filter(|client| client.user.uid == uid).count();
         count < CLIENTS_PER_USER || self.displace(|client| client.user.uid == uid, IDLE_GRACE)
     }
 
-    /// Gives places that have become free to clients that wait, in their order.
+    /// Gives free slots to waiting clients in order.
     fn admit_waiting(&mut self) {
         for mut client in std::mem::take(&mut self.waiting) {
             if self.has_free_slot(client.user.uid) {
@@ -279,8 +280,8 @@ impl ServerThread {
         }
     }
 
-    /// Of some clients, lets the one go that has been silent for longest, and at least for so
-    /// long; whether there was one.
+    /// Disconnects the longest silent client among some, if it was silent for at least this time.
+    /// Returns whether there was one.
     fn displace(&mut self, some: impl Fn(&ClientConnection) -> bool, at_least: Duration) -> bool {
         let clients = self.clients.iter().enumerate().filter(|(_, client)| some(client));
         let longest = clients.min_by_key(|(_, client)| client.since);
@@ -289,7 +290,7 @@ impl ServerThread {
     }
 }
 
-/// Whether somebody who leaves makes room for the next: no descriptors are left, or no memory.
+/// Whether a disconnect makes room for the next connection: no descriptors or no memory are left.
 fn is_shortage(error: i32) -> bool {
     matches!(
         Errno::from_raw_os_error(error),
@@ -315,20 +316,20 @@ impl ClientConnection {
         self.written == self.answer.len() && self.descriptors.is_empty()
     }
 
-    /// Whether it can be answered without reading.
+    /// Whether a whole request is there.
     fn has_request(&self) -> bool {
         let Some((front, rest)) = self.received.split_first_chunk::<4>() else { return false };
         self.is_answered() && rest.len() >= u32::from_le_bytes(*front) as usize
     }
 
-    /// How long it may be silent; who has asked before and asks nothing now may stay.
+    /// When it is disconnected; never between requests.
     fn deadline(&self) -> Option<Instant> {
         let is_idle = self.has_asked && self.received.is_empty() && self.is_answered();
         (!is_idle).then(|| self.since + SILENCE_TIMEOUT)
     }
 
-    /// Reads, answers and writes what can be, one request at most: the next one's turn is when all
-    /// others had theirs.
+    /// Reads, handles and writes as far as possible, one request at most: the next one's turn comes
+    /// after all others.
     fn serve(&mut self, handler: &Handler) -> Result<(), Disconnect> {
         let mut is_done = false;
         loop {
@@ -355,7 +356,7 @@ impl ClientConnection {
         }
     }
 
-    /// Reads what there is; whether there was anything.
+    /// Reads available bytes. Returns whether there were any.
     fn read(&mut self) -> Result<bool, Disconnect> {
         let mut bytes = [0; 4096];
         let room = (4 + REQUEST_BYTES).saturating_sub(self.received.len()).min(bytes.len());
@@ -378,7 +379,7 @@ impl ClientConnection {
             Err(bytes) => (REFUSED, bytes, Vec::new()),
         };
         if bytes.len() > ANSWER_BYTES || descriptors.len() > DESCRIPTORS_LIMIT {
-            tracing::error!("an answer with too many bytes or descriptors is not given");
+            tracing::error!("a reply with too many bytes or descriptors is not sent");
             return Err(Disconnect);
         }
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes();
@@ -395,7 +396,7 @@ impl ClientConnection {
         Ok(())
     }
 
-    /// Writes what the socket takes.
+    /// Writes as much as the socket takes.
     fn write(&mut self) -> Result<(), Disconnect> {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         loop {
@@ -433,7 +434,7 @@ fn send_descriptors(
     rustix::net::sendmsg(stream, &[IoSlice::new(&[0])], &mut control, flags).map(drop)
 }
 
-/// Asks a [`DescriptorServer`].
+/// Sends requests to a [`DescriptorServer`].
 #[derive(Debug)]
 pub struct DescriptorClient {
     stream: UnixStream,
@@ -441,8 +442,8 @@ pub struct DescriptorClient {
 }
 
 impl DescriptorClient {
-    /// Connects to the door at a path. The client believes the process that listens there, so the
-    /// client must know that no other user can put a socket at the path, or look at
+    /// Connects to the server at a path. The client trusts the process that listens there: the
+    /// caller must know that no other user can put a socket at the path, or check
     /// [`server_user`](Self::server_user).
     pub fn connect(path: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(path)?;
@@ -450,21 +451,21 @@ impl DescriptorClient {
         Ok(Self { stream, server_user })
     }
 
-    /// An answer that takes longer than this is an error. Without a limit the client waits for as
-    /// long as the door is there.
+    /// Sets the time limit of a reply. Without a limit the client waits as long as the server
+    /// exists.
     pub fn set_timeout(&self, within: Duration) -> io::Result<()> {
         self.stream.set_read_timeout(Some(within))?;
         self.stream.set_write_timeout(Some(within))
     }
 
-    /// Who listens at the door, as the kernel says.
+    /// The user of the server, as the kernel reports it.
     pub fn server_user(&self) -> &User {
         &self.server_user
     }
 
-    /// Asks with up to 64 KiB: bytes and descriptors come, or the bytes of a refusal. Several can
-    /// be asked one after the other; after an error the connection is of no use any more. The door
-    /// lets a client go that has been silent for longest when many others come.
+    /// Sends a request of up to 64 KiB; returns bytes and descriptors, or the bytes of a refusal.
+    /// Requests can follow each other; after an error the connection is unusable. The server
+    /// disconnects the longest silent client when many others come.
     pub fn request(&mut self, request: &[u8]) -> io::Result<DescriptorReply> {
         if request.len() > REQUEST_BYTES {
             let text = format!("a request has {} bytes, more than {REQUEST_BYTES}", request.len());
@@ -486,9 +487,9 @@ impl DescriptorClient {
         let len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
         let count = u32::from_le_bytes(count) as usize;
         if what > REFUSED || len > ANSWER_BYTES || count > DESCRIPTORS_LIMIT {
-            return Err(wrong("an answer of another kind"));
+            return Err(wrong("a reply of unknown kind"));
         }
-        // Not a byte more: the next one may come with descriptors.
+        // Read not a byte more: the next one may carry descriptors.
         let mut bytes = Vec::new();
         Read::by_ref(&mut self.stream).take(len as u64).read_to_end(&mut bytes)?;
         if bytes.len() < len {
@@ -499,7 +500,7 @@ impl DescriptorClient {
             let before = descriptors.len();
             self.receive_descriptors(&mut descriptors)?;
             if descriptors.len() == before || descriptors.len() > count {
-                return Err(wrong("another number of descriptors than it says"));
+                return Err(wrong("another number of descriptors than it announced"));
             }
         }
         Ok(if what == GIVEN { Ok((bytes, descriptors)) } else { Err(bytes) })
@@ -536,5 +537,5 @@ impl DescriptorClient {
 }
 
 fn wrong(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("the door gave {what}"))
+    io::Error::new(io::ErrorKind::InvalidData, format!("the server sent {what}"))
 }

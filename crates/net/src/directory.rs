@@ -1,8 +1,7 @@
-//! The directory: which space has which port. A state machine without I/O: it is told what
-//! happened, and says who is to be answered.
+//! The directory: which space has which port. A state machine without I/O.
 //!
-//! Members are known by the link over which they joined, never by the id that they announce: that
-//! one is public, and a stranger could announce it too.
+//! Members are identified by the link over which they joined, never by the id that they announce:
+//! that id is public, and a stranger could announce it too.
 
 use std::collections::HashMap;
 
@@ -10,7 +9,7 @@ use crate::address::Address;
 use crate::control::{PortInfo, PortLocation};
 use crate::key::SpaceId;
 
-/// A member of the directory: the number of its link, or [`OWN`].
+/// A member of the directory: the id of its link, or [`OWN`].
 pub(crate) type MemberId = u64;
 
 /// The space that hosts the directory.
@@ -20,7 +19,7 @@ pub(crate) const OWN: MemberId = 0;
 pub(crate) struct Directory {
     spaces: HashMap<MemberId, SpaceEntry>,
     ports: HashMap<String, (MemberId, PortInfo)>,
-    /// Who waits for which name.
+    /// Members that wait for a name.
     waiters: HashMap<String, Vec<NameWaiter>>,
 }
 
@@ -31,7 +30,7 @@ struct SpaceEntry {
     address: Address,
 }
 
-/// Who asked, and the number of the request.
+/// A waiting member and the number of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NameWaiter {
     pub member: MemberId,
@@ -39,7 +38,7 @@ pub(crate) struct NameWaiter {
 }
 
 impl Directory {
-    /// A space wants to be known; otherwise, where the one is that has its name.
+    /// Adds a space. The error is the address of the space that has its name.
     pub fn join(
         &mut self,
         id: MemberId,
@@ -55,8 +54,8 @@ impl Directory {
         Ok(())
     }
 
-    /// A port wants to be known. Gives those who waited for it; otherwise the name of the space
-    /// that has a port of this name.
+    /// Adds a port. Returns the members that waited for it. The error is the name of the space that
+    /// has a port of this name.
     pub fn announce(&mut self, id: MemberId, port: PortInfo) -> Result<Vec<NameWaiter>, String> {
         if let Some((owner, _)) = self.ports.get(&port.name) {
             return Err(self.name_of(*owner));
@@ -66,7 +65,7 @@ impl Directory {
         Ok(waiters)
     }
 
-    /// A port is gone.
+    /// Removes a port.
     pub fn withdraw(&mut self, id: MemberId, port: &str) {
         if self.ports.get(port).is_some_and(|(owner, _)| *owner == id) {
             self.ports.remove(port);
@@ -85,12 +84,12 @@ impl Directory {
         })
     }
 
-    /// Somebody waits for a name.
+    /// Adds a member that waits for a name.
     pub fn wait_for(&mut self, port: &str, waiter: NameWaiter) {
         self.waiters.entry(port.to_owned()).or_default().push(waiter);
     }
 
-    /// Somebody waits no longer.
+    /// Removes a waiting member.
     pub fn forget(&mut self, waiter: NameWaiter) {
         self.waiters.retain(|_, waiters| {
             waiters.retain(|known| *known != waiter);
@@ -98,7 +97,7 @@ impl Directory {
         });
     }
 
-    /// A space is gone, and all it had.
+    /// Removes a member with all its ports and waits.
     pub fn remove_member(&mut self, id: MemberId) {
         self.spaces.remove(&id);
         self.ports.retain(|_, (owner, _)| *owner != id);

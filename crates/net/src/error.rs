@@ -100,7 +100,7 @@ pub enum ConnectError {
     /// The other side refused.
     #[error("{address} refused: {reason}")]
     Refused {
-        /// Who refused.
+        /// The address that refused.
         address: String,
         /// Its words.
         reason: String,
@@ -108,7 +108,7 @@ pub enum ConnectError {
     /// The peer is not trusted.
     #[error("{address} is not trusted: {reason}")]
     Untrusted {
-        /// Who.
+        /// The address.
         address: String,
         /// What is wrong.
         reason: String,
@@ -116,7 +116,7 @@ pub enum ConnectError {
     /// The two sides do not have the same key.
     #[error("{address}: {problem}")]
     Key {
-        /// Who has another key.
+        /// The address of the peer.
         address: String,
         /// Which side lacks what.
         problem: KeyProblem,

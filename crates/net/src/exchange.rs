@@ -179,7 +179,7 @@ impl Core {
                         }
                         directory.announce(link.id, port)
                     }
-                    _ => Err("nobody".to_owned()),
+                    _ => Err("no directory".to_owned()),
                 };
                 match result {
                     Ok(waiters) => {

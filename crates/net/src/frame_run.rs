@@ -1,4 +1,4 @@
-//! A run: frames of one packet that came one after the other for the same channel.
+//! A run: consecutive frames of one packet for the same channel.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::sender::Sender;
 use crate::token::{DecodeError, Incoming};
 use crate::wire::{BULK_BYTES, Frame, Limits};
 
-/// Frames that were checked and wait to be decoded.
+/// Checked frames that wait to be decoded.
 pub(crate) struct FrameRun {
     inline: Bytes,
     at: usize,
@@ -20,13 +20,13 @@ pub(crate) struct FrameRun {
     /// The long segments of these frames.
     bulk: VecDeque<Bulk>,
     route: Arc<Route>,
-    /// Bytes that were decoded and not yet given back to the sender.
+    /// Decoded bytes whose credit was not returned yet.
     used: i64,
     urgent: bool,
     arrived_ns: u64,
 }
 
-/// What checked frames were checked against: everything.
+/// The frames are checked already.
 const NO_LIMITS: Limits = Limits {
     inline_bytes: usize::MAX,
     segment_bytes: usize::MAX,
@@ -35,8 +35,8 @@ const NO_LIMITS: Limits = Limits {
 };
 
 impl FrameRun {
-    /// `frame_count` frames from `at` to `end` of an inline area. They were read once before, so
-    /// that reading them again cannot fail.
+    /// Creates a run of `frame_count` frames from `at` to `end` of an inline area. They were read
+    /// once before, so reading them again cannot fail.
     pub fn new(
         inline: Bytes,
         (at, end): (usize, usize),
@@ -96,7 +96,7 @@ impl FrameRun {
         frame.lengths(&self.inline).map(segment).collect()
     }
 
-    /// Counts what was received; enough of it goes back to the sender as credit.
+    /// Counts received bytes and returns their credit in larger steps.
     #[inline]
     fn account(&mut self, cost: usize) {
         if self.urgent {

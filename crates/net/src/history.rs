@@ -1,4 +1,4 @@
-//! What a space remembers about itself: counters of links that are gone, samples, refusals.
+//! The history of a space: counters of lost links, samples, refusals.
 
 use std::collections::VecDeque;
 use std::sync::Weak;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use crate::core::Core;
 use crate::counters::{Counters, LinkCounters, PortCounters, Refusal, Sample};
 
-/// Samples, refusals and lost links that are kept.
+/// The limit of samples, refusals and lost links that are kept.
 const KEPT: usize = 1024;
 
 #[derive(Default)]
@@ -74,13 +74,13 @@ impl Core {
 
     pub fn history(&self) -> Vec<Sample> {
         if self.poller.is_none() {
-            // There is no io_thread to do it in time.
+            // There is no I/O thread that takes samples in time.
             self.sample(Instant::now());
         }
         self.history.state.lock().samples.iter().cloned().collect()
     }
 
-    /// Takes a sample if it is time; gives the time to the next.
+    /// Takes a sample if it is due. Returns the time to the next one.
     pub fn sample(&self, now: Instant) -> Option<Duration> {
         let (interval, next) = {
             let state = self.history.state.lock();
@@ -100,7 +100,7 @@ impl Core {
         self.history.state.lock().refusals.iter().cloned().collect()
     }
 
-    /// Somebody was not let in, or is cut off.
+    /// Records a peer that was refused or cut off.
     pub fn refuse(&self, peer: &str, reason: &str) {
         tracing::debug!(space = self.name(), peer, reason, "refused");
         let (peer, reason) = (peer.to_owned(), reason.to_owned());

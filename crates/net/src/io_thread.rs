@@ -1,5 +1,5 @@
-//! The thread of a space that has links: leads when no other thread does, sends what was gathered
-//! too long ago, pings, takes samples, lets nobody wait for ever at the door.
+//! The I/O thread of a space with links: leads when no other thread does, flushes old batches,
+//! pings, takes samples, expires handshakes.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use crate::core::Core;
 
-/// While threads lead now and then, the io_thread looks so often whether one still does.
+/// The time between checks whether a thread still leads.
 const PARK_TIMEOUT: Duration = Duration::from_millis(5);
-/// If nobody has led for so long, the io_thread does: a thread that is only held up for a moment will
-/// be back, and two that take turns at a busy link hinder each other.
+/// The time without a leader after which the I/O thread leads: a thread that is only held up
+/// briefly will be back, and two that alternate at a busy link hinder each other.
 const LEAD_AFTER: Duration = Duration::from_millis(20);
-/// Without any change of the leader for so long, it sleeps until it is called.
+/// The time without a change of leader after which the I/O thread sleeps until it is woken.
 const QUIET_AFTER: Duration = Duration::from_millis(50);
-/// After so many looks at links with nothing gathered, it looks no more.
+/// The number of checks without a batch after which it stops checking.
 const EMPTY_CHECKS_LIMIT: u32 = 40;
 
 pub(crate) fn run(core: &Arc<Core>) {
@@ -43,7 +43,7 @@ pub(crate) fn run(core: &Arc<Core>) {
                 if empty_checks > EMPTY_CHECKS_LIMIT {
                     empty_checks = 0;
                     core.clear_gathered();
-                    // Somebody may have gathered just before.
+                    // A thread may have gathered a token just before.
                     core.flush_older(Duration::ZERO);
                 }
             }
@@ -54,7 +54,7 @@ pub(crate) fn run(core: &Arc<Core>) {
         }
         if now.duration_since(changed) >= LEAD_AFTER && poller.try_lead_as_io_thread() {
             if lead(core, next_maintenance, &mut events) {
-                // Who wants to lead now will want to again.
+                // A thread that wants to lead now will want to again.
                 changed = Instant::now();
             }
             seen = poller.resignations.load(Ordering::Relaxed);
@@ -66,7 +66,7 @@ pub(crate) fn run(core: &Arc<Core>) {
             std::thread::park_timeout(PARK_TIMEOUT);
         } else {
             poller.io_thread_sleeps.store(true, Ordering::SeqCst);
-            // Who resigned before the line above did not call.
+            // A thread that resigned before the line above did not wake this one.
             if poller.resignations.load(Ordering::SeqCst) == seen {
                 std::thread::park_timeout(next_maintenance.saturating_duration_since(now));
             }
@@ -75,7 +75,7 @@ pub(crate) fn run(core: &Arc<Core>) {
     }
 }
 
-/// Leads until a thread wants to, or there is something else to do; whether a thread wants to.
+/// Leads until a thread wants to, or other work is due. Returns whether a thread wants to.
 fn lead(
     core: &Arc<Core>,
     next_maintenance: Instant,

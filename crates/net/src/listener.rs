@@ -1,12 +1,12 @@
-//! Who comes in: listening sockets, and connections whose handshake is not finished.
+//! Listening sockets, and connections whose handshake is not finished.
 //!
 //! Strangers cannot take much: at most [`PENDING_LIMIT`] handshakes are under way, each with a
-//! small buffer and little time. When all are taken, a new caller displaces the oldest handshake
-//! of the user that has most of them, so that a user who floods displaces itself. Users of this
-//! machine who have said hello are counted apart. Each user has a bounded number of links, and
-//! other users than the own one and root leave descriptors in reserve ([`UserQuota`]). Without a
-//! descriptor for the next caller the listener is shut for a while, so that callers wait in the
-//! system's queue and wake no thread.
+//! small buffer and a short time limit. When all are taken, a new connection displaces the oldest
+//! handshake of the user that has most of them, so that a user who floods displaces itself.
+//! Handshakes with users of this machine that have sent their hello are counted apart. Each user
+//! has a bounded number of links, and users other than the process's own and root leave descriptors
+//! in reserve ([`UserQuota`]). Without a descriptor for the next connection the listener pauses, so
+//! that connections wait in the system's queue and wake no thread.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -26,17 +26,17 @@ use crate::handshake::{HandshakeSide, Hello, LIMIT_BYTES, WRONG_KEY, proof, refu
 use crate::sender::{Sender, User};
 use crate::user_quota::{LinkOwner, UserQuota};
 
-/// Handshakes that may be under way.
+/// Limit of handshakes under way.
 const PENDING_LIMIT: usize = 64;
-/// Handshakes that may be under way besides, with users of this machine who have said hello: a job
-/// of many processes begins with all of them at once, and each may have to wait for a processor.
+/// Limit of further handshakes, with users of this machine that have sent their hello: a job of
+/// many processes starts all of them at once, and each may have to wait for a processor.
 const GREETED_LIMIT: usize = 1024;
-/// Time for a handshake.
+/// The time limit of a handshake.
 pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(2);
-/// Connections accepted before other things get their turn.
+/// Connections accepted before other work gets its turn.
 const ACCEPTS_AT_ONCE: usize = 32;
 
-/// Why somebody has to wait, or to leave for somebody else.
+/// The refusal when the process has no descriptors.
 const NO_DESCRIPTORS: &str = "no descriptors are left";
 
 pub(crate) const UNIX_LISTENER: u64 = 1;
@@ -46,40 +46,40 @@ pub(crate) const TCP_LISTENER: u64 = 2;
 pub(crate) struct Listener {
     pub unix: Option<UnixListener>,
     pub tcp: Option<TcpListener>,
-    /// To be removed in the end.
+    /// The socket file, removed in the end.
     pub path: Option<PathBuf>,
     pending: BTreeMap<u64, PendingHandshake>,
-    /// Nobody looks who knocks, until the next chores.
+    /// The poller ignores the sockets until the next maintenance.
     is_paused: bool,
-    /// There was no descriptor for the last caller.
+    /// There was no descriptor for the last connection.
     lacks_descriptors: bool,
 }
 
 struct PendingHandshake {
     stream: Stream,
     peer: String,
-    /// Who calls, over a Unix socket.
+    /// The user of the caller, over a Unix socket.
     user: Option<User>,
     since: Instant,
     buffer: Vec<u8>,
-    /// The hellos of the caller and of this space, once they were said.
+    /// The hellos of the caller and of this space, once they are exchanged.
     hellos: Option<(Hello, Hello)>,
 }
 
 impl PendingHandshake {
-    /// Whether it is a user of this machine who has said hello.
+    /// Whether the caller is a user of this machine and has sent its hello.
     fn is_greeted(&self) -> bool {
         self.user.is_some() && self.hellos.is_some()
     }
 
-    /// Who connects, before it has proved anything.
+    /// The owner, before it has proved anything.
     fn owner(&self) -> LinkOwner {
         self.user.as_ref().map_or(LinkOwner::Unknown, |user| LinkOwner::User(user.uid))
     }
 }
 
 impl Listener {
-    /// Whether there is something to do here before long.
+    /// Whether maintenance is due soon.
     pub fn needs_maintenance(&self) -> bool {
         self.is_paused || !self.pending.is_empty()
     }
@@ -89,7 +89,7 @@ impl Listener {
         unix.chain(self.tcp.iter().map(|socket| (TCP_LISTENER, socket.as_fd())))
     }
 
-    /// Whether a caller waits to be accepted, as far as the system says.
+    /// Whether a connection waits to be accepted, as far as the system says.
     fn has_waiting_peer(&self, which: u64) -> bool {
         let socket = self.sockets().find(|(id, _)| *id == which);
         socket.is_some_and(|(_, fd)| {
@@ -129,7 +129,7 @@ impl Listener {
 }
 
 impl Core {
-    /// Somebody knocks.
+    /// Accepts waiting connections.
     pub fn on_connection_waiting(self: &Arc<Self>, which: u64) {
         for _ in 0..ACCEPTS_AT_ONCE {
             let mut listener = self.listener.lock();
@@ -143,7 +143,7 @@ impl Core {
                     self.refuse(&error.to_string(), "only the same user may come in here");
                 }
                 Err(error) if is_out_of_descriptors(&error) => {
-                    // The system says so even when nobody knocks.
+                    // The system reports this even without a waiting connection.
                     if !listener.has_waiting_peer(which) {
                         return;
                     }
@@ -157,7 +157,7 @@ impl Core {
         }
     }
 
-    /// Looks at no callers for a while: one that cannot be accepted would wake us for ever.
+    /// Pauses: a connection that cannot be accepted would wake the poller without end.
     fn pause_listening(&self, listener: &mut Listener) {
         if let Some(poller) = &self.poller {
             listener.sockets().for_each(|(_, socket)| poller.remove(socket));
@@ -168,7 +168,7 @@ impl Core {
         }
     }
 
-    /// Looks at callers again if the listener was shut.
+    /// Resumes after a pause.
     pub fn resume_listening(&self) {
         let mut listener = self.listener.lock();
         if let Some(poller) = &self.poller
@@ -190,7 +190,7 @@ impl Core {
         let id = self.next_id();
         let (since, buffer) = (Instant::now(), Vec::new());
         let pending = PendingHandshake { stream, peer, user, since, buffer, hellos: None };
-        // Over TCP it is not known yet who connects.
+        // Over TCP the user is not known yet.
         if pending.user.is_some() {
             let owner = pending.owner();
             let begun = listener.pending.values().filter(|other| other.owner() == owner).count();
@@ -205,13 +205,13 @@ impl Core {
         }
     }
 
-    /// What one user may take of the links and descriptors of this process.
+    /// The quota of one user.
     fn user_quota(&self) -> UserQuota {
         UserQuota::new(self.options.links_per_user, self.options.reserved_descriptors)
     }
 
-    /// Makes room for one more caller: the oldest of the user that has most leaves, unless it has
-    /// said hello by now.
+    /// Makes room for one more handshake: rejects the oldest of the user that has most, unless its
+    /// hello has come by now.
     fn evict_handshakes(self: &Arc<Self>, listener: &mut Listener) {
         for (is_greeted, limit) in [(false, PENDING_LIMIT), (true, GREETED_LIMIT)] {
             let of_kind =
@@ -238,7 +238,7 @@ impl Core {
         }
     }
 
-    /// Somebody at the listener says something; false if there is no such.
+    /// Continues a handshake that has become readable. Returns false if there is none.
     pub fn on_handshake_readable(self: &Arc<Self>, id: u64) -> bool {
         let mut listener = self.listener.lock();
         let Some(mut pending) = listener.pending.remove(&id) else { return false };
@@ -343,7 +343,7 @@ impl Core {
         self.refuse(&pending.peer, reason);
     }
 
-    /// Turns away who has taken too long.
+    /// Rejects handshakes that have taken too long.
     pub fn expire_handshakes(self: &Arc<Self>, now: Instant) {
         loop {
             let mut listener = self.listener.lock();
@@ -357,10 +357,10 @@ impl Core {
         }
     }
 
-    /// Lets nobody in any more.
+    /// Closes the listening sockets and drops pending handshakes.
     pub fn stop_listening(&self) {
         let mut listener = self.listener.lock();
-        // While the socket listens, the name is certainly its own.
+        // While the socket listens, the name is its own.
         if let Some(path) = listener.path.take() {
             let _ = std::fs::remove_file(path);
         }

@@ -1,5 +1,5 @@
-//! What waits to leave over a link: the batch that is being gathered, and sealed packets that the
-//! socket did not take yet. No I/O.
+//! Frames that wait to leave over a link: the batch that is being gathered, and sealed packets that
+//! the socket has not taken yet. No I/O.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::wire::{
     PacketHeader, WireError, begin_frame, end_frame, end_frame_of,
 };
 
-/// Bytes that the batch of a link keeps while nothing is sent.
+/// Capacity that the batch of an idle link keeps.
 const IDLE_BATCH_BYTES: usize = 4096;
 
 /// A packet that is ready to be written.
@@ -45,13 +45,13 @@ pub(crate) struct Outbox {
     pub queued_bytes: usize,
     /// A thread is writing, outside of the lock.
     pub is_writing: bool,
-    /// The socket takes nothing at the moment, and says when it does.
+    /// The socket is full; the poller reports when it is writable.
     pub is_blocked: bool,
-    /// A blocked socket is tried again only when so much waits.
+    /// A blocked socket is tried again only when this many bytes wait.
     pub retry_bytes: usize,
     pub is_lost: bool,
     pub last_write: Instant,
-    /// Who waits for everything to be written.
+    /// Threads that wait until everything is written.
     pub drained: Waiters,
     spare: Vec<Vec<u8>>,
     pub sent_frames: u64,
@@ -60,13 +60,13 @@ pub(crate) struct Outbox {
     pub writes: u64,
 }
 
-/// Why a frame was not put in.
+/// Why a frame was not added.
 pub(crate) enum PutError {
     Encode(EncodeError),
     Wire(WireError),
 }
 
-/// Takes a frame back that was not finished, also when encoding panics.
+/// Removes an unfinished frame, also when encoding panics.
 struct Unfinished<'a> {
     outbox: &'a mut Outbox,
     at: usize,
@@ -108,7 +108,7 @@ impl Outbox {
         }
     }
 
-    /// Appends a token to the batch; gives what it counts for.
+    /// Appends a token to the batch. Returns its credit cost.
     #[inline]
     pub fn put<T: Token>(
         &mut self,
@@ -153,7 +153,7 @@ impl Outbox {
         Ok(cost)
     }
 
-    /// Bytes gathered, of those that are long too.
+    /// Bytes of the batch, long segments included.
     #[inline]
     pub fn batch_bytes(&self) -> usize {
         self.batch.len() - PACKET_HEADER_BYTES + self.bulk_len
@@ -164,12 +164,12 @@ impl Outbox {
         self.frame_count
     }
 
-    /// Bytes that wait in all.
+    /// All bytes that wait.
     pub fn waiting_bytes(&self) -> usize {
         self.queued_bytes + self.batch_bytes()
     }
 
-    /// Makes a packet of the batch.
+    /// Seals the batch into a packet.
     pub fn seal(&mut self) {
         if self.frame_count == 0 {
             return;
@@ -197,10 +197,10 @@ impl Outbox {
         (self.frame_count, self.bulk_len, self.since) = (0, 0, None);
     }
 
-    /// Takes written packets off `sending`, which was taken out of the queue, and puts the others
-    /// back in front.
+    /// Removes written packets from `sending`, which was taken out of the queue, and puts the
+    /// others back in front.
     pub fn wrote(&mut self, mut sending: VecDeque<SealedPacket>, count: usize) {
-        // The link was lost while a thread was writing: everything is cleared already.
+        // The link was lost during the write and its queue is cleared.
         if self.is_lost {
             return;
         }
@@ -226,7 +226,7 @@ impl Outbox {
         }
     }
 
-    /// Gives memory back that is not needed until more is sent.
+    /// Releases memory that is not needed until more is sent.
     pub fn release_idle_memory(&mut self) {
         if self.frame_count > 0 || !self.queue.is_empty() || self.is_writing {
             return;
@@ -238,7 +238,7 @@ impl Outbox {
         (self.bulk, self.segments, self.queue) = (Vec::new(), Vec::new(), VecDeque::new());
     }
 
-    /// Forgets everything: the link is lost.
+    /// Drops everything, because the link is lost.
     pub fn clear(&mut self) {
         self.queue.clear();
         self.batch.truncate(PACKET_HEADER_BYTES);

@@ -1,9 +1,9 @@
-//! Who polls: leader and followers.
+//! Polling: a leader and followers.
 //!
-//! A space has one epoll. A thread that must wait leads if nobody does: it polls, reads and
-//! delivers itself, so that a token for it costs no change of thread. When it has what it waited
-//! for, it resigns, and wakes a follower to lead. Without followers the io_thread, the space's own
-//! thread, leads after a while.
+//! A space has one epoll. A thread that must wait becomes the leader if there is none: it polls,
+//! reads and delivers itself, so that a token for it costs no thread switch. When it has what it
+//! waited for, it resigns and wakes a follower to lead. Without followers the I/O thread of the
+//! space leads after a while.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,11 +20,11 @@ use rustix::io::Errno;
 use crate::spin::AdaptiveSpin;
 use crate::waiter::Waiter;
 
-/// Events of this number mean: look around.
+/// The id of the event that interrupts a poll.
 const INTERRUPT_ID: u64 = 0;
-/// While it looks again, every so many times it looks for everything.
+/// The interval, in reads, at which a spinning leader polls all descriptors.
 const FULL_POLL_EVERY: u32 = 8;
-/// Events taken by one poll.
+/// The most events of one poll.
 const EVENTS_PER_POLL: usize = 64;
 
 pub(crate) struct Poller {
@@ -32,11 +32,11 @@ pub(crate) struct Poller {
     interrupt: PollInterrupt,
     lead: Mutex<Leadership>,
     spin: AdaptiveSpin,
-    /// Reads of the busiest link that found something, one after the other.
+    /// Consecutive reads of the busiest link that found something.
     busy_reads: AtomicU32,
-    /// How often somebody resigned.
+    /// The number of resignations.
     pub resignations: AtomicU64,
-    /// The io_thread sleeps until it is called.
+    /// The I/O thread sleeps until it is woken.
     pub io_thread_sleeps: AtomicBool,
     io_thread: Mutex<Option<Thread>>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Poller {
 struct Leadership {
     leader: Leader,
     followers: VecDeque<Arc<Waiter>>,
-    /// Somebody wants to lead in place of the io_thread.
+    /// A thread wants to lead in place of the I/O thread.
     is_wanted: bool,
 }
 
@@ -57,7 +57,7 @@ enum Leader {
     IoThread,
 }
 
-/// Something happened to a descriptor.
+/// A descriptor became readable or writable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PollEvent {
     pub id: u64,
@@ -65,7 +65,7 @@ pub(crate) struct PollEvent {
     pub is_writable: bool,
 }
 
-/// What gets the leader of a poller out of its poll.
+/// Interrupts the poll of a leader.
 #[derive(Clone)]
 pub(crate) struct PollInterrupt(Arc<OwnedFd>);
 
@@ -102,7 +102,7 @@ impl Poller {
         epoll::add(&self.epoll, fd, epoll::EventData::new_u64(id), flags)
     }
 
-    /// Also tells when the descriptor can be written to, or no longer.
+    /// Starts or stops reporting when the descriptor is writable.
     pub fn watch_writable(&self, fd: impl AsFd, id: u64, expect: bool) {
         let mut flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
         if expect {
@@ -115,12 +115,12 @@ impl Poller {
         let _ = epoll::delete(&self.epoll, fd);
     }
 
-    /// Gets the leader out of its poll.
+    /// Interrupts the leader's poll.
     pub fn interrupt(&self) {
         self.interrupt.trigger();
     }
 
-    /// What gets a leader out of its poll.
+    /// Returns the handle that interrupts a poll.
     pub fn interrupter(&self) -> PollInterrupt {
         self.interrupt.clone()
     }
@@ -129,14 +129,14 @@ impl Poller {
         *self.io_thread.lock() = Some(thread);
     }
 
-    /// Wakes the io_thread from any sleep, but not from leading.
+    /// Wakes the I/O thread from sleep, but not from leading.
     pub fn wake_io_thread(&self) {
         if let Some(io_thread) = &*self.io_thread.lock() {
             io_thread.unpark();
         }
     }
 
-    /// Gets the io_thread to look around, whatever it does.
+    /// Makes the I/O thread check its work, whatever it does.
     pub fn interrupt_io_thread(&self) {
         if self.lead.lock().leader == Leader::IoThread {
             self.interrupt();
@@ -145,7 +145,8 @@ impl Poller {
         }
     }
 
-    /// Leads if nobody does. Otherwise the thread is among the followers, and is to sleep.
+    /// Makes the thread the leader if there is none. Otherwise adds it to the followers; it must
+    /// then sleep.
     pub fn try_lead(&self, waiter: &Arc<Waiter>) -> bool {
         let mut lead = self.lead.lock();
         match lead.leader {
@@ -165,7 +166,7 @@ impl Poller {
         false
     }
 
-    /// Takes the events that there are without waiting, if no thread leads; whether this one did.
+    /// Takes pending events without waiting if no thread leads. Returns whether this thread did.
     pub fn try_poll(&self, events: &mut Vec<PollEvent>) -> bool {
         {
             let mut lead = self.lead.lock();
@@ -173,7 +174,7 @@ impl Poller {
                 Leader::Absent => lead.leader = Leader::Thread,
                 Leader::Thread => return false,
                 Leader::IoThread => {
-                    // The next try_poll will find that no thread leads.
+                    // The next call finds that no thread leads.
                     if !lead.is_wanted {
                         lead.is_wanted = true;
                         self.interrupt();
@@ -186,12 +187,12 @@ impl Poller {
         true
     }
 
-    /// The thread does not follow any more. If it was to lead, the next one is.
+    /// Removes a follower.
     pub fn remove_follower(&self, waiter: &Arc<Waiter>) {
         self.lead.lock().followers.retain(|known| !Arc::ptr_eq(known, waiter));
     }
 
-    /// Leads in place of nobody.
+    /// Makes the I/O thread the leader if no thread leads or follows.
     pub fn try_lead_as_io_thread(&self) -> bool {
         let mut lead = self.lead.lock();
         if lead.leader != Leader::Absent || !lead.followers.is_empty() {
@@ -202,12 +203,12 @@ impl Poller {
         true
     }
 
-    /// Whether a thread wants to lead in place of the io_thread.
+    /// Whether a thread wants to lead in place of the I/O thread.
     pub fn is_wanted(&self) -> bool {
         self.lead.lock().is_wanted
     }
 
-    /// Leads no more.
+    /// Resigns and wakes the next leader.
     pub fn resign(&self) {
         let mut lead = self.lead.lock();
         lead.leader = Leader::Absent;
@@ -216,7 +217,7 @@ impl Poller {
         self.wake_next(lead);
     }
 
-    /// Sees to it that somebody leads, if nobody does.
+    /// Wakes the next leader if there is none.
     pub fn ensure_leader(&self) {
         let lead = self.lead.lock();
         if lead.leader == Leader::Absent {
@@ -237,8 +238,8 @@ impl Poller {
         }
     }
 
-    /// Waits for events. Before it sleeps it looks again for a moment: with `read`, which says
-    /// whether it found something itself, and now and then for everything else.
+    /// Waits for events. Spins before it sleeps: calls `read`, which says whether it found
+    /// something itself, and now and then polls everything.
     pub fn spin_then_poll(
         &self,
         deadline: Option<Instant>,
@@ -247,7 +248,7 @@ impl Poller {
     ) {
         let look = |round: u32| {
             let is_busy = read();
-            // A link that always has something must not keep the others from being looked at.
+            // A link that always has something must not keep the others from being polled.
             let count =
                 if is_busy { self.busy_reads.fetch_add(1, Ordering::Relaxed) } else { round };
             let is_turn = count.is_multiple_of(FULL_POLL_EVERY);
@@ -259,7 +260,7 @@ impl Poller {
         }
     }
 
-    /// Waits for events. A kick is not among them, but ends the wait.
+    /// Waits for events. An interrupt is not among them, but ends the wait.
     pub fn poll(&self, deadline: Option<Instant>, events: &mut Vec<PollEvent>) {
         let timeout = deadline.map(|deadline| {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -268,7 +269,8 @@ impl Poller {
         self.take(timeout, events);
     }
 
-    /// Takes what comes within a time; whether anything did, be it a kick.
+    /// Takes the events that come within a time. Returns whether there was any, an interrupt
+    /// included.
     fn take(&self, timeout: Option<Timespec>, events: &mut Vec<PollEvent>) -> bool {
         let mut found: Vec<epoll::Event> = Vec::with_capacity(EVENTS_PER_POLL);
         if epoll::wait(&self.epoll, spare_capacity(&mut found), timeout.as_ref()).is_err() {

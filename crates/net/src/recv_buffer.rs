@@ -1,13 +1,13 @@
-//! Memory of an asker into which the bytes of an answer are read, without a buffer in between.
+//! Memory of a caller that the bytes of a reply are read into, without a buffer in between.
 //!
-//! *Who may touch it.* The asker lends its memory and takes it back with [`RecvBuffer::take_back`]. Whoever
-//! reads the socket holds the lock of the buffer from before it looks at the memory until after
-//! the system has written to it; `take_back` takes the same lock. Reading never waits for the peer, so
-//! neither does `take_back`. What is still to come of an answer whose buffer has ended goes to memory
-//! that nobody sees.
+//! *Ownership.* The caller lends its memory and takes it back with [`RecvBuffer::take_back`]. The
+//! thread that reads the socket holds the lock of the buffer from before it uses the memory until
+//! after the system has written to it; `take_back` takes the same lock. Reading never waits for the
+//! peer, so neither does `take_back`. Bytes of a reply that come after the memory was taken back go
+//! to memory that is then dropped.
 //!
-//! *What lands.* The one long segment of an answer that is as long as the buffer; it is empty when
-//! the answer is received. Everything else comes as if there were no buffer.
+//! *Contents.* The one long segment of a reply that is as long as the buffer; it is empty when the
+//! reply is received. Every other reply comes as if there were no buffer.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,20 +17,20 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// What one call of the system takes is more, but then a slab of the link follows.
+/// Below `IOV_MAX`, so that the link's own slab fits into the same `readv`.
 const PARTS_LIMIT: usize = 512;
 
-/// Memory that was borrowed for the bytes of one answer; see
+/// Memory lent for the bytes of one reply; see
 /// [`RpcClient::start_into`](crate::RpcClient::start_into).
 pub struct RecvBuffer {
     len: usize,
     borrowed: Mutex<BorrowedParts>,
 }
 
-/// What the lock of a buffer protects: the memory itself as well.
+/// The state under the lock of a buffer, the memory itself included.
 pub(crate) struct BorrowedParts {
     parts: Vec<BorrowedPart>,
-    /// An answer is on its way to it; there is only one.
+    /// A reply is being read into it; there is only one.
     is_claimed: bool,
     is_filled: bool,
     is_taken_back: bool,
@@ -47,13 +47,12 @@ struct BorrowedPart {
 unsafe impl Send for BorrowedPart {}
 
 impl RecvBuffer {
-    /// Lends memory: its parts are filled in order. None if there is too little of it to be worth
-    /// the while, or in too many parts.
+    /// Lends memory: its parts are filled in order. None if it is too short to be worth it, or has
+    /// too many parts.
     ///
     /// # Safety
-    /// Each part is memory that may be written to from any thread; until [`take_back`](Self::take_back) was
-    /// called nobody else reads or writes it and it stays where it is, also if the answer does not
-    /// come.
+    /// Each part must be writable from any thread. Until [`take_back`](Self::take_back) was called,
+    /// no other code may read or write it and it must not move, also if the reply does not come.
     pub unsafe fn new(parts: impl IntoIterator<Item = (NonNull<u8>, usize)>) -> Option<Arc<Self>> {
         let part = |(start, len)| BorrowedPart { start, len };
         let parts: Vec<BorrowedPart> = parts.into_iter().map(part).collect();
@@ -66,14 +65,16 @@ impl RecvBuffer {
         Some(Arc::new(Self { len, borrowed: Mutex::new(borrowed) }))
     }
 
-    /// Takes the memory back: nothing is written to it from now on. Whether all of it was filled.
+    /// Takes the memory back: nothing is written to it from then on. Returns whether all of it was
+    /// filled.
     pub fn take_back(&self) -> bool {
         let mut borrowed = self.borrowed.lock();
         borrowed.is_taken_back = true;
         borrowed.is_filled
     }
 
-    /// An answer is to land here; false if one did before, or the memory was taken back.
+    /// Claims the buffer for a reply. Returns false if another reply did, or the memory was taken
+    /// back.
     fn claim(&self) -> bool {
         let mut borrowed = self.borrowed.lock();
         !borrowed.is_taken_back && !std::mem::replace(&mut borrowed.is_claimed, true)
@@ -94,7 +95,7 @@ impl BorrowedParts {
         self.is_taken_back
     }
 
-    /// The memory behind its first `skip` bytes.
+    /// The memory after its first `skip` bytes.
     ///
     /// # Panics
     /// If it was taken back.
@@ -114,7 +115,7 @@ impl BorrowedParts {
         self.parts.iter_mut().map(slice).filter(|rest| !rest.is_empty())
     }
 
-    /// All of it was filled.
+    /// Marks the buffer as filled.
     pub fn mark_filled(&mut self) {
         self.is_filled = true;
     }
@@ -126,12 +127,12 @@ impl fmt::Debug for RecvBuffer {
     }
 }
 
-/// The buffers of a link, by the channel of the answers and the number of the question.
+/// The receive buffers of a link, by reply channel and request number.
 #[derive(Debug, Default)]
 pub(crate) struct RecvBuffers(Mutex<HashMap<(u32, u64), Arc<RecvBuffer>>>);
 
 impl RecvBuffers {
-    /// Expects an answer, until it comes or what is given is dropped.
+    /// Expects a reply until it comes or the returned value is dropped.
     pub fn expect(
         self: &Arc<Self>,
         channel: u32,
@@ -142,8 +143,8 @@ impl RecvBuffers {
         ExpectedReply { buffers: self.clone(), key: (channel, number) }
     }
 
-    /// Where the long segment of an answer lands that is so long, once. The head of an answer
-    /// begins with the number of its question.
+    /// Takes the buffer for the long segment of a reply, once. The head of a reply begins with the
+    /// number of its request.
     pub fn take(&self, channel: u32, head: &[u8], len: usize) -> Option<Arc<RecvBuffer>> {
         let mut buffers = self.0.lock();
         if buffers.is_empty() {
@@ -157,7 +158,7 @@ impl RecvBuffers {
     }
 }
 
-/// An answer that is expected to land.
+/// A reply that is expected to fill a buffer.
 pub(crate) struct ExpectedReply {
     buffers: Arc<RecvBuffers>,
     key: (u32, u64),

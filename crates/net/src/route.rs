@@ -1,4 +1,4 @@
-//! A channel as its receiver sees it: which port it leads to, and what the sender may still send.
+//! A channel as its receiver sees it: its port, and the credit of the sender.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -17,13 +17,13 @@ pub(crate) struct Route {
     channel: u32,
     sink: Arc<dyn Sink>,
     limit: i64,
-    /// Bytes that came and were not given back.
+    /// Bytes received whose credit was not returned.
     outstanding: AtomicI64,
-    /// Bytes that were received, to be given back together.
+    /// Bytes whose credit will be returned together.
     received: AtomicI64,
     urgent: AtomicUsize,
-    /// The channel on which the questions of this one are answered; it ends with this one. It
-    /// refers to the link, which refers to this route, until the link is lost or the route left.
+    /// The channel for replies to the requests of this one; it ends with this one. It refers to the
+    /// link, which refers to this route, until the link is lost or the route left.
     reply_channel: OnceLock<Option<Arc<Channel>>>,
 }
 
@@ -52,8 +52,8 @@ impl Route {
         &self.sink
     }
 
-    /// Checks that the peer may send these frames: each must have been sent while less than the
-    /// limit was outstanding.
+    /// Checks that the peer may send these frames: it must have sent each while less than the limit
+    /// was outstanding.
     pub fn admit(&self, group: &FrameGroup) -> Result<(), String> {
         let port = || &self.sink.label().name;
         if group.kind == FrameKind::Urgent {
@@ -80,9 +80,9 @@ impl Route {
         }
     }
 
-    /// The channel that the peer has made for reply_channel to what it asks on this one; none if the link
-    /// is lost. There is one for each; who wants another is cut off, as is who wants reply_channel on a
-    /// channel that leads somewhere else.
+    /// Returns the channel that the peer has opened for replies to its requests on this one; none
+    /// if the link is lost. There is one for each. A peer that names another one, or one that leads
+    /// to a port, is cut off.
     pub fn reply_channel(&self, number: u32) -> Option<Arc<Channel>> {
         let reply_channel = self.reply_channel.get_or_init(|| {
             let link = self.link.upgrade()?;
@@ -100,13 +100,13 @@ impl Route {
         Some(reply_channel.clone())
     }
 
-    /// How much is collected before it is given back.
+    /// Bytes collected before credit is returned.
     #[inline]
     pub fn step(&self) -> i64 {
         self.limit / 2
     }
 
-    /// Gives bytes back, together with others.
+    /// Returns the credit of bytes, together with others.
     #[inline]
     pub fn give_back(&self, bytes: i64) {
         if self.limit == UNLIMITED {
@@ -122,7 +122,7 @@ impl Route {
         }
     }
 
-    /// Gives the room of one urgent token back.
+    /// Returns the credit of one urgent token.
     pub fn give_back_urgent(&self) {
         self.urgent.fetch_sub(1, Ordering::SeqCst);
         if let Some(link) = self.link.upgrade() {

@@ -35,7 +35,7 @@ unsafe impl Send for BorrowedBytes {}
 unsafe impl Sync for BorrowedBytes {}
 
 impl SendBuffer {
-    /// A buffer of nothing yet.
+    /// Creates a buffer without borrowed parts.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }

@@ -1,7 +1,7 @@
-//! Memory that several processes of a machine have in common: numbers that are read and written
-//! atomically, behind them room for bytes, and a way to sleep until a number changes.
+//! Memory that several processes of a machine share: atomic words, bytes behind them, and sleeping
+//! until a word changes.
 //!
-//! Its size is sealed, so that nobody who has it can make it smaller and let others stumble.
+//! Its size is sealed, so that no process can shrink it and make others crash.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,12 +19,12 @@ use rustix::time::ClockId;
 const PAGE_BYTES: usize = 4096;
 /// A huge page.
 const HUGE_BYTES: usize = 2 << 20;
-/// Bytes that are taken with one call in huge pages.
+/// Bytes allocated in huge pages by one call.
 const TAKEN_AT_ONCE: usize = 64 << 20;
-/// If that takes longer, it would be faster in single pages.
+/// If one call takes longer, single pages are faster.
 const SLOW_STEP: Duration = Duration::from_millis(64);
 
-/// Memory in common with other processes, in one or more parts that are alike.
+/// Memory shared with other processes, in one or more equal parts.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -54,18 +54,18 @@ pub struct SharedMemory {
     shape: SharedMemoryShape,
 }
 
-/// How memory in common is divided.
+/// The division of shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedMemoryShape {
-    /// How many parts it has.
+    /// The number of parts.
     pub parts: usize,
-    /// How many numbers each of them has.
+    /// Words of each part.
     pub words: usize,
-    /// For how many bytes each of them has room.
+    /// Bytes of each part.
     pub bytes: usize,
 }
 
-/// A part of memory in common.
+/// A part of shared memory.
 #[derive(Clone, Debug)]
 pub struct SharedMemoryPart {
     memory: Arc<SharedMemory>,
@@ -78,7 +78,7 @@ unsafe impl Send for SharedMemory {}
 unsafe impl Sync for SharedMemory {}
 
 impl SharedMemoryShape {
-    /// Bytes of all of it: first the numbers of all parts, then the room of all parts.
+    /// The total size in bytes: first the words of all parts, then the bytes of all parts.
     fn size_bytes(&self) -> Option<usize> {
         let words = self.words.checked_mul(4)?;
         words.checked_add(self.bytes)?.checked_mul(self.parts)
@@ -86,7 +86,7 @@ impl SharedMemoryShape {
 }
 
 impl SharedMemory {
-    /// New memory, all of it zero. What is never used of it costs nothing.
+    /// Creates zeroed memory. Unused memory costs nothing.
     pub fn new(shape: SharedMemoryShape) -> io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let descriptor = memfd_create("pario", flags)?;
@@ -96,7 +96,7 @@ impl SharedMemory {
         Self::from_descriptor(descriptor, shape)
     }
 
-    /// The memory of a descriptor that another process has made in this shape.
+    /// Maps the memory of a descriptor that another process has created in this shape.
     pub fn from_descriptor(descriptor: OwnedFd, shape: SharedMemoryShape) -> io::Result<Self> {
         let wrong = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
         if !fcntl_get_seals(&descriptor)?.contains(SealFlags::SHRINK) {
@@ -121,7 +121,7 @@ impl SharedMemory {
         }
     }
 
-    /// What another process needs to have it too.
+    /// The descriptor that another process needs to map it.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
@@ -129,19 +129,19 @@ impl SharedMemory {
     /// A part of it.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If the range is out of bounds.
     pub fn part(self: &Arc<Self>, number: usize) -> SharedMemoryPart {
         let parts = self.shape.parts;
-        assert!(number < parts, "there are {parts} parts, and so no part {number}");
+        assert!(number < parts, "there are {parts} parts, so there is no part {number}");
         SharedMemoryPart { memory: self.clone(), number }
     }
 }
 
 impl SharedMemoryPart {
-    /// The numbers.
+    /// The words.
     pub fn words(&self) -> &[AtomicU32] {
         let SharedMemoryShape { words, .. } = self.memory.shape;
-        // SAFETY: the mapping is aligned to pages, has so many numbers for each part, and lives as
+        // SAFETY: the mapping is aligned to pages, has `words` words for each part, and lives as
         // long as this.
         unsafe {
             let start = self.memory.start.add(self.number * words);
@@ -149,8 +149,8 @@ impl SharedMemoryPart {
         }
     }
 
-    /// The room behind the numbers as counters of 64 bits. Use it either by this or by
-    /// [`put`](Self::put) and [`get`](Self::get).
+    /// The bytes as counters of 64 bits. Use them either by this or by [`put`](Self::put) and
+    /// [`get`](Self::get).
     ///
     /// # Panics
     /// If the shape puts the room at no multiple of 8 bytes.
@@ -163,22 +163,21 @@ impl SharedMemoryPart {
         unsafe { std::slice::from_raw_parts(place, bytes / 8) }
     }
 
-    /// Copies bytes to a place behind the numbers. Who else uses the place at this moment must be
-    /// settled with the numbers.
+    /// Copies bytes to an offset. The processes must coordinate access to the range by the words.
     ///
     /// # Panics
-    /// If they do not fit there.
+    /// If the range is out of bounds.
     pub fn put(&self, offset: usize, bytes: &[u8]) {
         let place = self.pointer(offset, bytes.len());
         // SAFETY: `place` is inside of the mapping, which no reference leads to.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) }
     }
 
-    /// Copies bytes to a place behind the numbers with a call of the system. Where nobody has used the
-    /// memory before, that is faster than [`put`](Self::put), to which it is given page by page.
+    /// Copies bytes to an offset with a system call. In memory that was never used this is faster
+    /// than [`put`](Self::put), which faults page by page.
     ///
     /// # Panics
-    /// If they do not fit there.
+    /// If the range is out of bounds.
     pub fn fill(&self, offset: usize, bytes: &[u8]) -> io::Result<()> {
         let SharedMemoryShape { parts, words, bytes: room } = self.memory.shape;
         let fits = offset.checked_add(bytes.len()).is_some_and(|end| end <= room);
@@ -199,13 +198,13 @@ impl SharedMemoryPart {
         Ok(())
     }
 
-    /// Takes memory for a place from the machine now, in huge pages, which are given and used several
-    /// times as fast as single ones; what is there stays. For how many bytes from its beginning on
-    /// that was done: none if the system cannot do it or the place is short, and not all if it
-    /// becomes slow, because the memory of the machine is in small pieces.
+    /// Allocates a range now, in huge pages, which are several times faster to allocate and use
+    /// than single ones; contents stay. Returns for how many bytes from the beginning it did: none
+    /// if the system cannot do it or the range is short, and less than all if it becomes slow
+    /// because the memory of the machine is fragmented.
     ///
     /// # Panics
-    /// If there are not so many bytes.
+    /// If the range is out of bounds.
     pub fn take_huge(&self, offset: usize, len: usize) -> usize {
         let place = self.pointer(offset, len);
         let first = place.addr().next_multiple_of(HUGE_BYTES) - place.addr();
@@ -240,21 +239,21 @@ impl SharedMemoryPart {
         taken
     }
 
-    /// Takes memory for a place in single pages; what is there stays.
+    /// Allocates a range in single pages; contents stay.
     fn populate(&self, offset: usize, len: usize) {
         self.advise(offset, len, Advice::LinuxPopulateWrite);
     }
 
-    /// Makes a place ready for this process: what was used of it by anybody can from now on be used
-    /// here without the help of the system. Older systems cannot do that, and it does no harm.
+    /// Maps a range into this process: pages that any process has used cost no page fault here
+    /// afterwards. On older systems this does nothing.
     ///
     /// # Panics
-    /// If there are not so many bytes.
+    /// If the range is out of bounds.
     pub fn make_ready(&self, offset: usize, len: usize) {
         self.advise(offset, len, Advice::LinuxPopulateRead);
     }
 
-    /// Tells the system something about a place that changes no byte of it.
+    /// Advises the system about a range without changing its bytes.
     fn advise(&self, offset: usize, len: usize, advice: Advice) {
         let place = self.pointer(offset, len);
         let before = place.addr() % PAGE_BYTES;
@@ -264,21 +263,21 @@ impl SharedMemoryPart {
         let _ = unsafe { madvise(start.cast(), len + before, advice) };
     }
 
-    /// Copies bytes from a place behind the numbers.
+    /// Copies bytes from an offset.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If the range is out of bounds.
     pub fn get(&self, offset: usize, bytes: &mut [u8]) {
         let place = self.pointer(offset, bytes.len());
         // SAFETY: `place` is inside of the mapping, which no reference leads to.
         unsafe { std::ptr::copy_nonoverlapping(place, bytes.as_mut_ptr(), bytes.len()) }
     }
 
-    /// Where so many bytes behind the numbers are. The memory stays while this part, or another one
-    /// of it, is there.
+    /// Returns the address of `len` bytes at an offset. The memory stays mapped while this part, or
+    /// another one of it, exists.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If the range is out of bounds.
     pub fn pointer(&self, offset: usize, len: usize) -> *mut u8 {
         let SharedMemoryShape { parts, words, bytes } = self.memory.shape;
         let fits = offset.checked_add(len).is_some_and(|end| end <= bytes);
@@ -288,21 +287,21 @@ impl SharedMemoryPart {
         unsafe { self.memory.start.add(parts * words).cast::<u8>().add(offset).as_ptr() }
     }
 
-    /// Sleeps until the number is another one and somebody calls [`wake`](Self::wake), but not
-    /// longer than this. It may wake earlier.
+    /// Sleeps until the word differs from `seen` and a process calls [`wake`](Self::wake), at most
+    /// for this time. It may return earlier.
     pub fn sleep(&self, word: usize, seen: u32, limit: Duration) {
         let tv_sec = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX);
         let limit = rustix::time::Timespec { tv_sec, tv_nsec: limit.subsec_nanos().into() };
-        // Whoever sleeps looks again afterwards, whatever has woken it.
+        // The caller checks again, whatever has woken it.
         let _ = futex::wait(&self.words()[word], futex::Flags::empty(), seen, Some(&limit));
     }
 
-    /// Wakes so many of those who sleep because of a number.
+    /// Wakes up to `count` sleepers of a word.
     pub fn wake(&self, word: usize, count: u32) {
         let _ = futex::wake(&self.words()[word], futex::Flags::empty(), count);
     }
 
-    /// Raises a number, and wakes all who sleep because of it.
+    /// Increments a word and wakes all its sleepers.
     pub fn raise(&self, word: usize) {
         self.words()[word].fetch_add(1, Ordering::AcqRel);
         self.wake(word, i32::MAX.unsigned_abs());
@@ -312,13 +311,13 @@ impl SharedMemoryPart {
 impl Drop for SharedMemory {
     fn drop(&mut self) {
         let size = self.shape.size_bytes().unwrap_or(0);
-        // SAFETY: mapped in `from_descriptor`, and nobody refers to it any more.
+        // SAFETY: mapped in `from_descriptor`, and no reference to it is left.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), size) };
     }
 }
 
-/// Where a mapping of so many bytes can begin at a multiple of a huge page; null for short ones,
-/// which may begin anywhere. The place is kept free.
+/// Reserves an address range for a mapping that begins at a huge page; null for short mappings,
+/// which may begin anywhere.
 fn aligned_place(size: usize) -> io::Result<*mut std::ffi::c_void> {
     if size < 2 * HUGE_BYTES {
         return Ok(std::ptr::null_mut());
@@ -332,7 +331,7 @@ fn aligned_place(size: usize) -> io::Result<*mut std::ffi::c_void> {
     let before = start.addr().next_multiple_of(HUGE_BYTES) - start.addr();
     let end = before + size.next_multiple_of(PAGE_BYTES);
     let place = start.wrapping_byte_add(before);
-    // SAFETY: these are the ends of the mapping that was just made, which nobody knows.
+    // SAFETY: these are the ends of the mapping that was just made, which no other code knows.
     unsafe {
         if before > 0 {
             munmap(start, before)?;
@@ -344,8 +343,8 @@ fn aligned_place(size: usize) -> io::Result<*mut std::ffi::c_void> {
     Ok(place)
 }
 
-/// Has the system put huge pages at a place that begins and ends with some; whether it did. They are
-/// made of what is there, and there must be something in each.
+/// Collapses a range that begins and ends with huge pages. Returns whether the system did. Each
+/// huge page must hold at least one page.
 fn take_huge(place: *mut u8, len: usize) -> bool {
     for offset in (0..len).step_by(HUGE_BYTES) {
         // SAFETY: the place is inside of a mapping. What the byte is does not matter; volatile, so
@@ -356,7 +355,7 @@ fn take_huge(place: *mut u8, len: usize) -> bool {
     unsafe { libc::madvise(place.cast(), len, libc::MADV_COLLAPSE) == 0 }
 }
 
-/// Milliseconds by the clock of the machine: all its processes read the same.
+/// Milliseconds by the monotonic clock, which all processes of the machine share.
 pub fn machine_ms() -> u64 {
     let now = rustix::time::clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);

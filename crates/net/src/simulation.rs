@@ -73,7 +73,7 @@ struct State {
     host: Option<Weak<Core>>,
     /// Pairs that cannot reach each other, both ways round.
     partitions: HashSet<(SpaceId, SpaceId)>,
-    /// DeliveryKind waits for a partition to end.
+    /// Deliveries held back by a partition.
     held: Vec<Delivery>,
     is_paused: bool,
     is_over: bool,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// The time limit of spinning: longer than a sleeping peer takes to wake and answer. Otherwise its
 /// sleep would send this thread to sleep, whose sleep would send the peer to sleep, and so on.
 const SPIN_LIMIT: Duration = Duration::from_micros(80);
-/// After a note_miss look, so many waits go without one, and up to so many.
+/// The number of waits that do not spin after a miss, at least and at most.
 const MIN_SKIPPED_WAITS: u32 = 2;
 const MAX_SKIPPED_WAITS: u32 = 512;
 
@@ -19,7 +19,7 @@ const MAX_SKIPPED_WAITS: u32 = 512;
 pub(crate) struct AdaptiveSpin {
     /// Waits left that do not spin.
     skipped_waits: AtomicU32,
-    /// How many the last note_miss look last_penalty.
+    /// Waits that the last miss has cost.
     last_penalty: AtomicU32,
 }
 

@@ -1,4 +1,4 @@
-//! Adding to numbers of another rank, without losing what others add.
+//! Accumulation: concurrent additions to numbers of any rank.
 
 use crate::error::TeamError;
 use crate::machine_memory::Numbers;
@@ -9,8 +9,8 @@ use crate::segments::{SegmentPiece, Segments};
 use crate::strided::Strided;
 
 impl Segments {
-    /// Adds numbers, each times a factor, to those at a place in the segment of a rank. However many
-    /// ranks accumulate numbers of one type at a place, nothing is lost.
+    /// Adds numbers, each times a factor, to numbers in the segment of a rank. Concurrent additions
+    /// of one type lose nothing.
     ///
     /// ```
     /// # let team = pario_team::Team::meet("accumulate", 1, 0)?;
@@ -31,7 +31,7 @@ impl Segments {
         self.start_accumulate(rank, offset, factor, numbers)?.wait()
     }
 
-    /// Begins to add numbers. They are taken at once.
+    /// Starts to add numbers. Takes them at once.
     pub fn start_accumulate<T: Number>(
         &self,
         rank: u32,
@@ -53,7 +53,7 @@ impl Segments {
         )
     }
 
-    /// Adds to a place of this machine; false if it is elsewhere.
+    /// Adds to a segment of this machine. Returns false if it is elsewhere.
     pub(crate) fn add_near<T: Number>(
         &self,
         rank: u32,

@@ -1,5 +1,5 @@
-//! What the processes of a team have in common from the beginning: numbers, locks, and a slot for
-//! each of them.
+//! The board: the shared memory of the ranks of a machine from the beginning, with words, locks,
+//! and a slot for each rank.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,68 +8,67 @@ use pario_net::{SharedMemoryPart, SharedMemoryShape};
 
 use crate::call::{CALL_BYTES, Call};
 
-/// Bytes that a rank can tell the others in one round.
+/// The bytes of a rank in one round.
 pub const SLOT_BYTES: usize = 64 << 10;
 /// Locks of each rank.
 pub const LOCKS_PER_RANK: usize = 64;
 
-/// Who was lost first: its rank and one more.
+/// The first lost rank, plus one.
 const LOST: usize = 0;
-/// How often all have met.
+/// The number of completed rounds.
 const ROUND: usize = 1;
-/// How many have come to the next meeting.
+/// The number of ranks that have arrived at the next round.
 const ARRIVED: usize = 2;
-/// How many are here.
+/// The number of ranks that are here.
 const HERE: usize = 3;
-/// How many have left.
+/// The number of ranks that have left.
 const LEFT: usize = 4;
-/// How many ranks this machine has.
+/// The number of ranks of this machine.
 const MACHINE_RANKS: usize = 5;
-/// The round behind the last one to which all ranks of this machine have come.
+/// One more than the last round at which all ranks of this machine have arrived.
 const MACHINE_ROUND: usize = 6;
-/// Raised when the leader has something to tell to other machines.
+/// Incremented when the leader has something to report to other machines.
 const NEWS: usize = 7;
-/// The leader of this machine, and one more.
+/// The machine leader, plus one.
 const LEADER: usize = 8;
 /// Whether there are other machines.
 const IS_MULTI_MACHINE: usize = 9;
-/// How many bytes say where other machines are.
+/// Bytes of the directory text.
 const DIRECTORY_LEN: usize = 10;
-/// Who left first: its rank and one more.
+/// The first rank that left, plus one.
 const FIRST_LEFT: usize = 11;
-/// The round that would have been its next one.
+/// The round that would have been its next.
 const LEFT_BEFORE: usize = 12;
-/// The first number that belongs to a rank: whether it is here, its process, its machine; then its
-/// locks.
+/// The first word of the ranks: state, process, machine; then the locks.
 const FIRST_OF_RANKS: usize = 16;
-/// Numbers of each rank before its locks.
+/// Words of each rank before its locks.
 const WORDS_PER_RANK: usize = 3;
-/// Bytes that say where other machines are, at most.
+/// The longest directory text.
 const DIRECTORY_BYTES: usize = 512;
 
 const IS_HERE: u32 = 1;
 const HAS_LEFT: u32 = 2;
 
-/// No rank has come to it.
+/// No round.
 const NO_ROUND: u64 = u64::MAX;
 
-/// Somebody waits for a lock.
+/// A thread waits for the lock.
 const HAS_WAITERS: u32 = 1 << 31;
-/// How long a thread sleeps before it spins whether somebody is lost.
+/// The longest sleep before a thread checks for lost ranks.
 const PARK_TIMEOUT: Duration = Duration::from_millis(100);
 /// How often a thread spins before it sleeps.
 const SPIN_LIMIT: u32 = 200;
 
-/// The board, as one of the ranks sees it.
+/// The board, as one rank sees it.
 pub struct Board {
     part: SharedMemoryPart,
     size: u32,
     rank: u32,
-    /// The round to which this rank has come last, or `NO_ROUND`.
+    /// The last round at which this rank has arrived, or `NO_ROUND`.
     last_arrived: AtomicU64,
 }
 
-/// Who the others wait for in vain.
+/// A rank for which others wait without hope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingRank {
     /// It has ended.
@@ -78,7 +77,7 @@ pub enum MissingRank {
     Left(u32),
 }
 
-/// The board of a team of this size.
+/// The shape of the board for a team of this size.
 pub fn shape(size: u32) -> SharedMemoryShape {
     let ranks = size as usize;
     SharedMemoryShape {
@@ -106,19 +105,19 @@ impl Board {
         self.word(FIRST_OF_RANKS + (self.size + rank) as usize)
     }
 
-    /// The leader of a rank's machine, and one more.
+    /// The machine leader of a rank, plus one.
     fn machine(&self, rank: u32) -> &AtomicU32 {
         self.word(FIRST_OF_RANKS + (2 * self.size + rank) as usize)
     }
 
-    /// This rank is the leader of its machine, which may be one of several.
+    /// Makes this rank the leader of its machine, which may be one of several.
     pub fn lead(&self, is_multi_machine: bool) {
         self.word(IS_MULTI_MACHINE).store(u32::from(is_multi_machine), Ordering::Release);
         self.word(LEADER).store(self.rank + 1, Ordering::Release);
         self.admit(self.rank);
     }
 
-    /// A rank is at this machine. Before it comes, so that nobody waits for too few.
+    /// Adds a rank of this machine, before it is here, so that no round has too few.
     pub fn admit(&self, rank: u32) {
         let leader = self.word(LEADER).load(Ordering::Acquire);
         self.machine(rank).store(leader, Ordering::Release);
@@ -143,14 +142,14 @@ impl Board {
         (0..self.size).map(of).collect()
     }
 
-    /// Says where other machines are, and how one gets there.
+    /// Sets the address and the key of the directory.
     pub fn set_directory(&self, directory: &str) {
         let len = directory.len().min(DIRECTORY_BYTES);
         self.part.put(self.slot(0, self.size * 2), &directory.as_bytes()[..len]);
         self.word(DIRECTORY_LEN).store(u32::try_from(len).unwrap_or(0), Ordering::Release);
     }
 
-    /// Where other machines are; empty if nobody has said so.
+    /// The address and the key of the directory; empty if not set.
     pub fn directory(&self) -> String {
         let len = self.word(DIRECTORY_LEN).load(Ordering::Acquire) as usize;
         let mut bytes = vec![0; len.min(DIRECTORY_BYTES)];
@@ -158,15 +157,15 @@ impl Board {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// A rank has come to another machine.
+    /// Adds a rank of another machine.
     pub fn joined_elsewhere(&self, rank: u32, leader: u32) {
         self.machine(rank).store(leader + 1, Ordering::Release);
         self.state(rank).store(IS_HERE, Ordering::Release);
         self.part.raise(HERE);
     }
 
-    /// Whether the process of a rank is still there. Nobody watches any more when the leader has
-    /// left. Of other machines nothing can be said.
+    /// Whether the process of a rank still runs. After the leader has left, no process watches.
+    /// Always true for other machines.
     fn is_running(&self, rank: u32) -> bool {
         let process = self.process(rank).load(Ordering::Acquire).cast_signed();
         let process = rustix::process::Pid::from_raw(process);
@@ -175,7 +174,7 @@ impl Board {
         })
     }
 
-    /// This rank is here.
+    /// Marks this rank as here.
     pub fn mark_here(&self) {
         let process = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
         self.process(self.rank).store(process, Ordering::Release);
@@ -183,7 +182,7 @@ impl Board {
         self.part.raise(HERE);
     }
 
-    /// Waits until all are here; otherwise who is not.
+    /// Waits until all ranks are here. The error lists those that are not.
     pub fn wait_for_all(&self, until: Instant) -> Result<(), Vec<usize>> {
         loop {
             let here = self.word(HERE).load(Ordering::Acquire);
@@ -200,10 +199,10 @@ impl Board {
         }
     }
 
-    /// Whether all are here, or somebody is waited for in vain; nothing as long as neither is known.
+    /// Whether all ranks are here, or one is missing; none as long as neither is known.
     pub fn check_all_here(&self) -> Option<Result<(), MissingRank>> {
         let missing = self.missing(0);
-        // Whoever is missing may have left when all had come.
+        // The missing rank may have left after all were here.
         let is_complete = self.word(HERE).load(Ordering::Acquire) >= self.size;
         if is_complete { Some(Ok(())) } else { missing.map(Err) }
     }
@@ -214,13 +213,13 @@ impl Board {
         self.part.raise(NEWS);
     }
 
-    /// A rank has left before a round. Whoever left first has left before the same round as all
-    /// others, since none was met without it.
+    /// Marks a rank as having left before a round. The first rank that left has left before the
+    /// same round as all others, since no round completes without it.
     pub fn mark_left(&self, rank: u32, before: u32) {
         if self.has_left(rank) {
             return;
         }
-        // Who sees that it has left must see before which round.
+        // A reader that sees that it has left must see before which round.
         if self.word(FIRST_LEFT).load(Ordering::Acquire) == 0 {
             self.word(LEFT_BEFORE).store(before, Ordering::Release);
             self.word(FIRST_LEFT).store(rank + 1, Ordering::Release);
@@ -231,7 +230,7 @@ impl Board {
         }
     }
 
-    /// Waits until all have left, or somebody was lost.
+    /// Waits until all ranks have left, or one was lost.
     pub fn wait_for_end(&self) {
         loop {
             let left = self.word(LEFT).load(Ordering::Acquire);
@@ -242,7 +241,7 @@ impl Board {
         }
     }
 
-    /// Whether all have left, or somebody was lost.
+    /// Whether all ranks have left, or one was lost.
     pub fn is_end(&self) -> bool {
         self.word(LEFT).load(Ordering::Acquire) >= self.size || self.lost().is_some()
     }
@@ -262,7 +261,7 @@ impl Board {
         self.has_left(self.rank)
     }
 
-    /// A rank has ended without leaving.
+    /// Marks a rank as lost: it has ended without leaving.
     pub fn mark_lost(&self, rank: u32) {
         let first =
             self.word(LOST).compare_exchange(0, rank + 1, Ordering::AcqRel, Ordering::Acquire);
@@ -273,15 +272,14 @@ impl Board {
         }
     }
 
-    /// The leader sees that the process of a rank of this machine is gone.
+    /// Handles the end of a process of this machine, as the leader sees it.
     pub fn on_process_gone(&self, rank: u32) {
         if !self.has_left(rank) {
             self.mark_lost(rank);
         }
     }
 
-    /// This rank sees that the process of its leader is gone. Whoever leaves closes its own
-    /// connection.
+    /// Handles the end of the leader's process. A rank that leaves closes its own connection.
     pub fn on_leader_gone(&self) {
         let leader = self.leader();
         if !self.has_left(leader) && !self.has_this_left() {
@@ -289,39 +287,40 @@ impl Board {
         }
     }
 
-    /// The number of what the leader has to tell.
+    /// The counter of reports.
     pub fn news(&self) -> u32 {
         self.word(NEWS).load(Ordering::Acquire)
     }
 
-    /// Sleeps until the leader has something else to tell, for a moment at most.
+    /// Sleeps until the leader has something to report, for a short time at most.
     pub fn wait_for_news(&self, known: u32) {
         self.part.sleep(NEWS, known, PARK_TIMEOUT);
     }
 
-    /// Has the leader look.
+    /// Makes the leader check the board.
     pub fn wake_leader(&self) {
         self.part.raise(NEWS);
     }
 
-    /// The round to which all ranks of this machine have come, while they wait for other machines.
+    /// The round at which all ranks of this machine have arrived, while they wait for other
+    /// machines.
     pub fn machine_round(&self) -> Option<u32> {
         let round = self.next_round();
         let is_full = self.word(MACHINE_ROUND).load(Ordering::Acquire) == round.wrapping_add(1);
         is_full.then_some(round)
     }
 
-    /// All machines have come to the round.
+    /// Ends the round: all machines have arrived.
     pub fn end_round(&self) {
         self.part.raise(ROUND);
     }
 
-    /// Who was lost.
+    /// The lost rank.
     pub fn lost(&self) -> Option<u32> {
         self.word(LOST).load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// Who was lost, if that becomes known within a time.
+    /// Waits for a limited time until a loss is known.
     pub fn wait_for_loss(&self, limit: Duration) -> Option<u32> {
         let until = Instant::now() + limit;
         while self.lost().is_none() {
@@ -334,20 +333,20 @@ impl Board {
         self.lost()
     }
 
-    /// Who would be waited for in vain in a round.
+    /// The rank that would be missing in a round.
     fn missing(&self, round: u32) -> Option<MissingRank> {
         if let Some(rank) = self.lost() {
             return Some(MissingRank::Lost(rank));
         }
         let first = self.first_left()?;
-        // Of a round that was met, others may hear later than of the end of those who met.
+        // Other machines may learn of a completed round later than of the end of its ranks.
         let before = self.word(LEFT_BEFORE).load(Ordering::Acquire);
-        // Numbers of rounds begin again after the last one; no two that matter are far apart.
+        // Round numbers wrap around; no two that matter are far apart.
         let is_earlier = round.wrapping_sub(before).cast_signed() >= 0;
         is_earlier.then_some(MissingRank::Left(first))
     }
 
-    /// Who left first.
+    /// The first rank that left.
     pub fn first_left(&self) -> Option<u32> {
         self.word(FIRST_LEFT).load(Ordering::Acquire).checked_sub(1)
     }
@@ -357,7 +356,7 @@ impl Board {
         self.word(LEFT_BEFORE).load(Ordering::Acquire)
     }
 
-    /// Meets all others, and says which round that was.
+    /// Arrives at the next round and waits until it is complete. Returns its number.
     pub fn complete_round(&self) -> Result<u32, MissingRank> {
         let round = self.arrive();
         let mut spins = 0;
@@ -377,9 +376,9 @@ impl Board {
         }
     }
 
-    /// The round to which this rank can come next; otherwise why there is none. A rank comes to a
-    /// round once: when it was waited for in vain, those who have come stay counted, and what they
-    /// have told may be under directory.
+    /// Returns the next round for this rank, or why there is none. A rank arrives at a round once:
+    /// when the round fails, the ranks that have arrived stay counted, and their bytes may be under
+    /// way.
     pub fn enter(&self) -> Result<u32, MissingRank> {
         let round = self.next_round();
         if self.last_arrived.load(Ordering::Relaxed) == u64::from(round)
@@ -390,7 +389,7 @@ impl Board {
         Ok(round)
     }
 
-    /// Comes to the next round, without waiting for it, and says which one that is.
+    /// Arrives at the next round without waiting. Returns its number.
     pub fn arrive(&self) -> u32 {
         let round = self.word(ROUND).load(Ordering::Acquire);
         self.last_arrived.store(u64::from(round), Ordering::Relaxed);
@@ -407,11 +406,11 @@ impl Board {
         round
     }
 
-    /// Whether a round to which this rank has come is over, or somebody is waited for in vain;
-    /// nothing as long as neither is known.
+    /// Whether a round at which this rank has arrived is over, or a rank is missing; none as long
+    /// as neither is known.
     pub fn check_round(&self, round: u32) -> Option<Result<(), MissingRank>> {
         let missing = self.missing(round);
-        // Whoever is missing may have gone when all had met.
+        // The missing rank may have gone after the round was complete.
         if self.is_over(round) { Some(Ok(())) } else { missing.map(Err) }
     }
 
@@ -420,7 +419,7 @@ impl Board {
         self.word(ROUND).load(Ordering::Acquire) != round
     }
 
-    /// Has the rounds of a board that nobody has used yet begin with this number.
+    /// Starts the rounds of an unused board at this number.
     pub fn start_at_round(&self, round: u32) {
         self.word(ROUND).store(round, Ordering::Release);
         self.word(MACHINE_ROUND).store(round, Ordering::Release);
@@ -436,19 +435,19 @@ impl Board {
         number as usize * (CALL_BYTES + SLOT_BYTES)
     }
 
-    /// Writes what this rank calls in a round, and what it tells.
+    /// Writes the call of this rank in a round, with its bytes.
     pub fn write(&self, round: u32, call: Call, bytes: &[u8]) {
         self.write_slot(self.rank, round, &call.to_bytes(bytes.len()), bytes);
     }
 
-    /// Writes what a rank of another machine has called in a round, and what it has told.
+    /// Writes the slot of a rank of another machine.
     pub fn write_slot(&self, rank: u32, round: u32, call: &[u8; CALL_BYTES], bytes: &[u8]) {
         let slot = self.slot(round, rank);
         self.part.put(slot, call);
         self.part.put(slot + CALL_BYTES, &bytes[..bytes.len().min(SLOT_BYTES)]);
     }
 
-    /// What a rank has called in a round, and what it has told, as it stands here.
+    /// Reads the slot of a rank in a round.
     pub fn read_slot(&self, rank: u32, round: u32) -> ([u8; CALL_BYTES], Vec<u8>) {
         let mut call = [0; CALL_BYTES];
         self.part.get(self.slot(round, rank), &mut call);
@@ -457,14 +456,14 @@ impl Board {
         (call, bytes)
     }
 
-    /// What a rank has called in a round.
+    /// The call of a rank in a round.
     pub fn call(&self, round: u32, rank: u32) -> Call {
         let mut bytes = [0; CALL_BYTES];
         self.part.get(self.slot(round, rank), &mut bytes);
         Call::of_bytes(&bytes)
     }
 
-    /// What a rank has told in a round.
+    /// Reads the bytes of a rank in a round.
     pub fn read(&self, round: u32, rank: u32, bytes: &mut [u8]) {
         self.part.get(self.slot(round, rank) + CALL_BYTES, bytes);
     }
@@ -478,13 +477,13 @@ impl Board {
         RankLock { part: &self.part, word, board: self }
     }
 
-    /// A lock that is elsewhere.
+    /// A lock in other memory.
     pub fn lock_in<'a>(&'a self, part: &'a SharedMemoryPart, word: usize) -> RankLock<'a> {
         RankLock { part, word, board: self }
     }
 }
 
-/// A lock that processes have in common: a number that is zero, or says who has it.
+/// A lock shared by processes: a word that is zero, or names the holder.
 pub struct RankLock<'a> {
     part: &'a SharedMemoryPart,
     word: usize,
@@ -496,7 +495,7 @@ impl RankLock<'_> {
         &self.part.words()[self.word]
     }
 
-    /// Takes it, for a rank; otherwise who has it and is lost.
+    /// Takes the lock for a rank. Fails with the holder if that is gone.
     pub fn lock_for(&self, rank: u32) -> Result<(), MissingRank> {
         let mut mine = rank + 1;
         let mut spins = 0;
@@ -516,7 +515,7 @@ impl RankLock<'_> {
                     continue;
                 }
             }
-            // Others may sleep as well: who takes it now wakes the next one.
+            // Other threads may sleep as well: the next holder must wake one.
             mine |= HAS_WAITERS;
             let owner = (seen & !HAS_WAITERS) - 1;
             let has_left = self.board.has_left(owner);
@@ -533,22 +532,22 @@ impl RankLock<'_> {
         }
     }
 
-    /// Takes it; otherwise who has it and is lost.
+    /// Takes the lock. Fails with the holder if that is gone.
     pub fn lock(&self) -> Result<(), MissingRank> {
         self.lock_for(self.board.rank)
     }
 
-    /// Takes it for a rank if nobody has it.
+    /// Takes the lock for a rank if it is free.
     pub fn try_lock_for(&self, rank: u32) -> bool {
         self.word().compare_exchange(0, rank + 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Gives it back; false if it is not this rank that has it.
+    /// Releases the lock. Returns false if this rank does not hold it.
     pub fn unlock(&self) -> bool {
         self.unlock_for(self.board.rank)
     }
 
-    /// Gives it back for a rank; false if it is not that one that has it.
+    /// Releases the lock for a rank. Returns false if that rank does not hold it.
     pub fn unlock_for(&self, rank: u32) -> bool {
         let seen = self.word().load(Ordering::Relaxed);
         if seen & !HAS_WAITERS != rank + 1 {
@@ -581,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn who_calls_again_in_vain_is_not_counted_again() {
+    fn a_rank_that_calls_again_after_a_failure_is_not_counted_again() {
         for is_lost in [false, true] {
             let boards = boards(3, false);
             let missing = if is_lost { MissingRank::Lost(2) } else { MissingRank::Left(2) };
@@ -614,7 +613,7 @@ mod tests {
     }
 
     #[test]
-    fn who_left_after_the_last_number_does_not_disturb_the_round_before() {
+    fn a_rank_that_left_after_the_last_number_does_not_disturb_the_round_before() {
         let boards = boards(2, true);
         boards[0].start_at_round(u32::MAX);
         boards[0].mark_left(1, 0);

@@ -1,4 +1,4 @@
-//! Functions that run at the machine of any rank.
+//! Callbacks: functions that run on the machine of any rank.
 
 use std::fmt;
 use std::fs::File;
@@ -13,39 +13,39 @@ use crate::error::TeamError;
 use crate::remote::message::{DataProtocol, DataReply, DataRequest};
 use crate::team::Team;
 
-/// What a callback is called with.
+/// The arguments of a callback.
 #[derive(Clone, Copy, Debug)]
 pub struct CallbackCall<'a> {
-    /// Who calls.
+    /// The calling rank.
     pub from: u32,
-    /// The rank that was meant: one of the machine at which the function runs.
+    /// The target rank: one of the machine where the function runs.
     pub target: u32,
-    /// What says what is wanted.
+    /// The header.
     pub header: &'a [u8],
-    /// What it is wanted with.
+    /// The data.
     pub data: &'a [u8],
 }
 
-/// What data servers call.
+/// A function that data servers call.
 pub type CallbackFn = dyn Fn(CallbackRequest) + Send + Sync;
 
-/// A call of a callback that answers when it can, from any thread. If it is dropped, the caller is
-/// data_reply that there is no responder.
-#[must_use = "who calls waits for an responder"]
+/// A call of a callback that may reply later, from any thread. If it is dropped, the caller gets an
+/// error.
+#[must_use = "the caller waits for a reply"]
 pub struct CallbackRequest {
     from: u32,
     target: u32,
     header: Bulk,
     data: Bulk,
-    /// There until it is check_reply.
+    /// Present until the reply.
     responder: Option<Responder<DataProtocol>>,
 }
 
 /// A function that all ranks have registered, and that runs in the data server of whichever machine
 /// it is called at. Clones are the same.
 ///
-/// The data server of a machine is a thread of one of its processes. It calls one function at a time,
-/// and serves nobody else meanwhile.
+/// The data server of a machine is a thread of one of its processes. It runs one function at a time
+/// and serves no other request during that.
 ///
 /// ```
 /// # let team = pario_team::Team::meet("callbacks", 1, 0)?;
@@ -60,7 +60,7 @@ pub struct Callback {
     number: u64,
 }
 
-/// A call of a callback that was begun.
+/// A call of a callback under way.
 #[must_use = "the result comes by waiting"]
 pub struct PendingCallback {
     team: Team,
@@ -69,8 +69,8 @@ pub struct PendingCallback {
 }
 
 impl Team {
-    /// Registers a function, together with all others: the same one, if the results are to be the
-    /// same everywhere. It gives the bytes of its result, or says what is wrong.
+    /// Registers a function, together with all ranks: the same one, if the results are to be the
+    /// same everywhere. It returns the bytes of its result, or an error text.
     pub fn callback(
         &self,
         function: impl Fn(&CallbackCall<'_>) -> Result<Vec<u8>, String> + Send + Sync + 'static,
@@ -83,8 +83,8 @@ impl Team {
         })
     }
 
-    /// Registers a function that may responder later, together with all others: what takes long or
-    /// waits for something belongs into another thread, so that the data server goes on.
+    /// Registers a function that may reply later, together with all ranks. Move work that takes
+    /// long or waits to another thread, so that the data server goes on.
     ///
     /// ```
     /// # let team = pario_team::Team::meet("later", 1, 0)?;
@@ -116,7 +116,7 @@ impl CallbackRequest {
         Self { from, target, header, data, responder: Some(responder) }
     }
 
-    /// What it is called with.
+    /// The arguments.
     pub fn call(&self) -> CallbackCall<'_> {
         CallbackCall {
             from: self.from,
@@ -126,29 +126,30 @@ impl CallbackRequest {
         }
     }
 
-    /// Answers with the bytes of the result, or says what is wrong.
+    /// Replies with the bytes of the result, or an error text.
     pub fn reply(mut self, result: Result<Bulk, String>) {
         if let Some(responder) = self.responder.take() {
             responder.send_now(data_reply(result));
         }
     }
 
-    /// The same, when the data server waits for the next question.
+    /// Like `reply`, when the data server waits for the next request anyway.
     fn reply_gathered(mut self, result: Result<Bulk, String>) {
         if let Some(responder) = self.responder.take() {
             responder.send(data_reply(result));
         }
     }
 
-    /// Whether so many bytes of a file can be the responder without being read here.
+    /// Whether `len` bytes of a file can be the reply without being read here.
     pub fn can_reply_with_file(&self, len: usize) -> bool {
         len >= BULK_BYTES && self.responder.as_ref().is_some_and(Responder::can_send_files)
     }
 
-    /// Answers with bytes of a file, which go from there to the socket. They should be in memory.
+    /// Replies with bytes of a file, which go straight to the socket. They should be in the page
+    /// cache.
     ///
     /// # Panics
-    /// If the caller does not [take](Self::can_reply_with_file) so many.
+    /// If [`can_reply_with_file`](Self::can_reply_with_file) is false for this length.
     pub fn reply_with_file(mut self, file: Arc<File>, offset: u64, len: usize) {
         if let Some(responder) = self.responder.take() {
             responder.send_file(DataReply::Bytes(Bulk::new()), FilePart::new(file, offset, len));
@@ -163,13 +164,13 @@ fn data_reply(result: Result<Bulk, String>) -> DataReply {
 impl Drop for CallbackRequest {
     fn drop(&mut self) {
         if let Some(responder) = self.responder.take() {
-            responder.send_now(DataReply::CallbackFailed("it gave no responder".to_owned()));
+            responder.send_now(DataReply::CallbackFailed("it gave no reply".to_owned()));
         }
     }
 }
 
 impl Callback {
-    /// Calls the function at the machine of a rank. What it is called with is taken at once.
+    /// Starts the function on the machine of a rank. Copies the arguments at once.
     pub fn start(
         &self,
         rank: u32,
@@ -179,8 +180,9 @@ impl Callback {
         self.start_into(rank, header, data.to_vec().into(), None)
     }
 
-    /// The same with data that is not copied. If there is a buffer for the result, and the result is
-    /// as long, it goes there, unless it comes with the responder: [`RecvBuffer::end`] says which.
+    /// Like [`start`](Self::start), with data that is not copied. If there is a buffer for the
+    /// result, and the result is as long, it goes there, unless it comes with the reply:
+    /// [`RecvBuffer::take_back`] says which.
     pub fn start_into(
         &self,
         rank: u32,
@@ -205,8 +207,8 @@ impl Callback {
         self.start(rank, header, data)?.wait()
     }
 
-    /// Forgets the function at the machine that this process serves, if it serves one. Who calls it
-    /// there afterwards is data_reply that it is gone.
+    /// Removes the function from the machine that this process serves, if it serves one. Later
+    /// calls there fail.
     pub fn forget(&self) {
         self.team.forget_callback(self.number);
     }
@@ -218,7 +220,7 @@ impl PendingCallback {
         self.wait_bulk().map(|bytes| bytes.to_vec())
     }
 
-    /// Waits for the result, where it is.
+    /// Waits for the result without a copy.
     pub fn wait_bulk(self) -> Result<Bulk, TeamError> {
         match self.team.check_reply(self.rank, self.reply.wait())? {
             DataReply::Bytes(bytes) => Ok(bytes),
@@ -227,7 +229,7 @@ impl PendingCallback {
         }
     }
 
-    /// Whether waiting for it would take no time.
+    /// Whether waiting would return at once.
     pub fn is_done(&self) -> bool {
         self.reply.is_done()
     }
@@ -245,7 +247,7 @@ impl fmt::Debug for CallbackRequest {
     }
 }
 
-/// What a panic has said.
+/// The text of a panic.
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")

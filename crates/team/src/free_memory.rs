@@ -1,10 +1,10 @@
-//! How much memory the machine has left.
+//! Shared memory, only as much as the machine has free.
 
 use std::fs;
 
 use pario_net::{SharedMemory, SharedMemoryShape};
 
-/// New memory, if the machine could hold all of it.
+/// Allocates shared memory, if the machine can hold all of it.
 pub fn allocate(shape: SharedMemoryShape) -> Result<SharedMemory, String> {
     let wanted = (shape.words as u64)
         .checked_mul(4)
@@ -20,7 +20,7 @@ pub fn allocate(shape: SharedMemoryShape) -> Result<SharedMemory, String> {
     SharedMemory::new(shape).map_err(|error| error.to_string())
 }
 
-/// Bytes that could be used, as the kernel guesses, and as the limits of this process allow.
+/// Free bytes, as the kernel estimates and as the limits of this process allow.
 fn free_bytes() -> Option<u64> {
     let told = fs::read_to_string("/proc/meminfo").ok()?;
     let machine = parse_available(&told)?;
@@ -34,14 +34,14 @@ fn free_bytes() -> Option<u64> {
     Some(allowed.map_or(machine, |allowed| allowed.min(machine)))
 }
 
-/// What the kernel says of memory that is available.
+/// Parses the available memory.
 fn parse_available(told: &str) -> Option<u64> {
     let line = told.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
 }
 
-/// An amount as people read it.
+/// A size for people.
 fn human_size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut unit = UNITS.len();

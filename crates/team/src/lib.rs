@@ -1,11 +1,11 @@
-//! The memory of a team: the processes of a job, each with a part that all can use.
+//! The memory of a team: the processes of a job, each with a segment that all can use.
 //!
 //! A [`Team`] is the processes of one job that have met. They allocate [`Segments`] together; then
-//! each puts, gets and accumulates wherever it wants, without the help of who gave the memory.
-//! Processes of one machine have one mapping in common, so that a put is a copy and an atomic
-//! operation an instruction. Nothing else has to run, and nothing is left behind.
+//! each puts, gets and accumulates anywhere, without the help of the rank that owns the memory.
+//! Processes of one machine share one mapping, so that a put is a copy and an atomic operation an
+//! instruction. No further process has to run, and nothing is left behind.
 //!
-//! What is done where, and why it is right, is told in `docs/memory.md`.
+//! `docs/memory.md` describes the protocols and why they are correct.
 //!
 //! ```
 //! use pario_team::Team;

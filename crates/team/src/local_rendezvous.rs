@@ -1,4 +1,5 @@
-//! How the processes of one machine find each other, notice that one is gone, and hand out memory.
+//! The rendezvous of the processes of one machine: how they find each other, notice that one is
+//! gone, and pass memory.
 //!
 //! They meet at a socket in the private runtime directory of their user, so that no other user can
 //! take its name. Both sides check the user of the other, too.
@@ -25,21 +26,21 @@ use rustix::net::{
 use crate::board::{self, Board};
 use crate::error::{TeamError, some_ranks};
 
-/// How long a newcomer may take to say who it is.
+/// The time limit of a follower's greeting.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
-/// How soon somebody is looked for again.
+/// The pause between attempts to find the leader.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Bytes of a message.
 const MESSAGE_BYTES: usize = 4096;
 
-/// The answer to a newcomer: the board comes with it.
+/// The reply to a follower: the board comes with it.
 const WELCOME: u8 = 0;
-/// The place is taken: by the last job of this name, perhaps, which is about to end.
+/// The rank is taken, perhaps by the last job of this name, which is about to end.
 const TRY_AGAIN: u8 = 1;
-/// Never; a text follows.
+/// Refused; a text follows.
 const REFUSED: u8 = 2;
 
-/// Who a process says that it is.
+/// A process of a job, as it introduces itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     pub job: String,
@@ -47,11 +48,11 @@ pub struct Member {
     pub rank: u32,
 }
 
-/// What a process has of the rendezvous. Dropping it closes the connections.
+/// The connections of a process to the others of its machine. Dropping it closes them.
 pub enum LocalRendezvous {
-    /// There is nobody else.
+    /// There is no other process.
     Alone,
-    /// The leader, to whom all of the machine are connected.
+    /// The machine leader, to which all others of the machine are connected.
     Leader(RendezvousLeader),
     /// All others.
     Follower(RendezvousFollower),
@@ -63,12 +64,12 @@ pub struct RendezvousLeader {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the leader and its thread have in common.
+/// The state that the leader shares with its thread.
 struct LeaderState {
     member: Member,
     memory: Arc<SharedMemory>,
     board: Board,
-    /// By rank; there is nobody at the leader's.
+    /// The sockets by rank; none for the leader itself.
     followers: Mutex<Vec<Option<Arc<OwnedFd>>>>,
     admission: Option<AdmissionCheck>,
 }
@@ -80,20 +81,20 @@ pub struct RendezvousFollower {
 
 struct LeaderConnection {
     socket: OwnedFd,
-    /// What the leader has handed out and nobody has taken yet.
+    /// Descriptors that the leader has passed and no thread has taken yet.
     given: Mutex<HashMap<u64, OwnedFd>>,
     is_changed: Condvar,
 }
 
-/// Whether a rank may come, as somebody else says.
+/// Asks the team coordinator whether a rank may join.
 pub type AdmissionCheck = Box<dyn Fn(u32) -> Result<(), String> + Send + Sync>;
 
-/// What the leader of a machine does before it lets others in: it gets the board.
+/// What a machine leader does before it admits others: it gets the board.
 pub type PrepareLeader<'a> =
     &'a dyn Fn(&Arc<SharedMemory>) -> Result<Option<AdmissionCheck>, TeamError>;
 
-/// Meets the others of this machine; gives the memory of the board. Rank 0 is the leader, or
-/// whoever comes first, if there is no saying where rank 0 is.
+/// Finds the other processes of this machine; returns the memory of the board. Rank 0 leads, or the
+/// first process, if rank 0 may be elsewhere.
 pub fn meet(
     member: &Member,
     machine: Option<&str>,
@@ -145,8 +146,7 @@ pub fn meet(
     }
 }
 
-/// Listens at a path; nothing if a process does already: the last job of this name may be about to
-/// end.
+/// Listens at a path; none if another process does: the last job of this name may be about to end.
 fn listen(path: &Path) -> Result<Option<PrivateListener>, TeamError> {
     PrivateListener::bind(path, SocketType::SEQPACKET)
         .map_err(|error| TeamError::system("waiting for a team", error))
@@ -186,12 +186,12 @@ impl Member {
 }
 
 impl LocalRendezvous {
-    /// Hands memory out to all others of the machine. Called by the leader.
+    /// Passes memory to all others of the machine. Called by the leader.
     pub fn hand_out(&self, number: u64, memory: &SharedMemory) -> Result<(), TeamError> {
         let Self::Leader(leader) = self else { return Ok(()) };
         let followers = leader.shared.followers.lock().clone();
         for follower in followers.iter().flatten() {
-            // Who is gone is noticed by the thread.
+            // The thread notices processes that are gone.
             match send(follower, &number.to_le_bytes(), Some(memory.descriptor())) {
                 Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {}
                 Err(error) => return Err(TeamError::system("handing out memory", error)),
@@ -200,7 +200,7 @@ impl LocalRendezvous {
         Ok(())
     }
 
-    /// Takes memory that the leader has handed out under this number; none if that is over.
+    /// Takes the memory with this number that the leader has passed; none if the team has ended.
     pub fn take(&self, number: u64, is_over: impl Fn() -> bool) -> Option<OwnedFd> {
         let Self::Follower(follower) = self else { return None };
         let mut given = follower.shared.given.lock();
@@ -215,7 +215,7 @@ impl LocalRendezvous {
         }
     }
 
-    /// Lets this process notice who is gone.
+    /// Starts the thread that notices the end of the leader.
     pub fn watch(&mut self, board: Arc<Board>) -> Result<(), TeamError> {
         if let Self::Follower(follower) = self {
             let connection = follower.shared.clone();
@@ -273,7 +273,7 @@ impl LeaderState {
             if came[1] {
                 self.admit(listener);
             }
-            // Guests say nothing more: whatever comes is the end.
+            // Followers send nothing more: an event means the end.
             let gone = there.iter().zip(&came[2..]).filter(|(_, came)| **came);
             for ((rank, _), _) in gone {
                 self.followers.lock()[*rank as usize] = None;
@@ -304,7 +304,7 @@ impl LeaderState {
         };
     }
 
-    /// Whether somebody belongs here.
+    /// Checks whether a process may join.
     fn check_admission(&self, member: &Member) -> Result<(), Vec<u8>> {
         let Member { job, size, rank } = &self.member;
         if member.job != *job {
@@ -350,7 +350,7 @@ impl Drop for RendezvousLeader {
 }
 
 impl RendezvousFollower {
-    /// Looks for the leader; nothing if there is none, or it has no place now.
+    /// Connects to the leader; none if there is none, or the rank is taken.
     fn connect(
         member: &Member,
         path: &Path,
@@ -372,7 +372,7 @@ impl RendezvousFollower {
         Ok(Some((Self { shared, thread: None }, Arc::new(memory))))
     }
 
-    /// Says who this is; the board, if there is a place.
+    /// Sends the greeting; returns the board if the leader admits this process.
     fn greet(member: &Member, socket: &OwnedFd) -> Result<Option<OwnedFd>, TeamError> {
         if !is_own(socket) {
             let job = &member.job;
@@ -381,7 +381,7 @@ impl RendezvousFollower {
             return Err(TeamError::Invalid(what));
         }
         let mut bytes = [0; MESSAGE_BYTES];
-        // Who ends meanwhile is looked for again.
+        // If the leader ends, look for it again.
         if send(socket, &member.greeting(), None).is_err() {
             return Ok(None);
         }
@@ -397,7 +397,7 @@ impl RendezvousFollower {
 }
 
 impl LeaderConnection {
-    /// Takes what the leader hands out, until it is gone.
+    /// Receives descriptors until the leader is gone.
     fn listen(&self, board: &Board) {
         let mut bytes = [0; MESSAGE_BYTES];
         loop {
@@ -443,8 +443,8 @@ fn send(to: &OwnedFd, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> Resul
     }
 }
 
-/// The next message: how long it is, and the descriptor that came with it. Nothing if the other
-/// side is gone.
+/// Receives the next message: its length, and the descriptor that came with it. The length is 0 if
+/// the peer is gone.
 fn receive(from: &OwnedFd, bytes: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

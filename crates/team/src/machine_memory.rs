@@ -1,31 +1,31 @@
-//! Memory that ranks of this machine have given, as every process of the machine has it.
+//! The shared memory of the ranks of this machine, as every process of the machine maps it.
 
 use pario_net::SharedMemoryPart;
 
 use crate::board::{Board, LOCKS_PER_RANK, MissingRank};
 use crate::number::{Number, Word, with_kind};
 
-/// Places of a segment that share a lock: as long as this, and then again after all locks.
+/// Bytes of a segment under one lock; the locks repeat.
 const CLASS_BYTES: usize = 16 << 10;
-/// The number that counts who has no use for the memory any more.
+/// The word that counts the ranks that have released the memory.
 const RELEASED: usize = 0;
-/// Numbers in front of the bytes: a page of them, so that bytes begin with a page.
+/// Words in front of the bytes: a page of them, so that the bytes begin at a page.
 pub const MACHINE_MEMORY_WORDS: usize = 1024;
 
-/// Memory of ranks of this machine. Who uses it has checked that what it wants is there.
+/// The memory of ranks of this machine.
 pub struct MachineMemory {
     part: SharedMemoryPart,
-    /// Where the segment of each rank begins and how long it is; nothing for those of other machines.
+    /// Where the segment of each rank begins and its length; none for other machines.
     places: Vec<Option<(usize, usize)>>,
 }
 
 impl MachineMemory {
-    /// The memory that has these places.
+    /// Wraps memory with these segments.
     pub fn new(part: SharedMemoryPart, places: Vec<Option<(usize, usize)>>) -> Self {
         Self { part, places }
     }
 
-    /// Where so many bytes of a rank are; nothing if they are not here.
+    /// Returns the address of bytes of a rank; none if they are not here.
     #[inline]
     pub fn pointer(&self, rank: u32, offset: usize, len: usize) -> Option<*mut u8> {
         let (start, all) = (*self.places.get(rank as usize)?)?;
@@ -33,17 +33,17 @@ impl MachineMemory {
         (end <= all).then(|| self.part.pointer(start + offset, len))
     }
 
-    /// Copies bytes to a place of a rank; false if it is not here.
+    /// Copies bytes to a segment. Returns false if it is not here.
     #[inline]
     pub fn put(&self, rank: u32, offset: usize, bytes: &[u8]) -> bool {
         let Some(place) = self.pointer(rank, offset, bytes.len()) else { return false };
-        // SAFETY: the place was checked to be inside of the mapping, which stays while this is here;
-        // memory that is lent to the call may be there as well, so that the two may overlap.
+        // SAFETY: the range was checked to be inside of the mapping, which stays while this exists;
+        // the bytes may be part of the mapping as well, so the two may overlap.
         unsafe { std::ptr::copy(bytes.as_ptr(), place, bytes.len()) }
         true
     }
 
-    /// The same with a call of the system, which is faster where the memory was never used.
+    /// Like `put`, with a system call, which is faster in memory that was never used.
     pub fn fill(&self, rank: u32, offset: usize, bytes: &[u8]) -> Result<bool, String> {
         let place = self.places.get(rank as usize).copied().flatten();
         let end = offset.checked_add(bytes.len());
@@ -56,21 +56,20 @@ impl MachineMemory {
         }
     }
 
-    /// Takes the memory of a rank from the machine now, in huge pages; for how many bytes that was
-    /// done.
+    /// Allocates the memory of a rank now, in huge pages. Returns for how many bytes.
     pub fn take_huge(&self, rank: u32) -> usize {
         let place = self.places.get(rank as usize).copied().flatten();
         place.map_or(0, |(start, len)| self.part.take_huge(start, len))
     }
 
-    /// Makes what was used of all this memory ready for this process.
+    /// Maps all used pages into this process.
     pub fn make_ready(&self) {
         for (start, len) in self.places.iter().flatten() {
             self.part.make_ready(*start, *len);
         }
     }
 
-    /// Copies bytes from a place of a rank; false if it is not here.
+    /// Copies bytes from a segment. Returns false if it is not here.
     #[inline]
     pub fn get(&self, rank: u32, offset: usize, bytes: &mut [u8]) -> bool {
         let Some(place) = self.pointer(rank, offset, bytes.len()) else { return false };
@@ -79,8 +78,8 @@ impl MachineMemory {
         true
     }
 
-    /// Adds numbers, each times a factor, to those at a place of a rank; false if it is not here. The
-    /// locks of the board keep others who accumulate away.
+    /// Adds numbers, each times a factor, to numbers of a segment. Returns false if they are not
+    /// here. The locks of the board exclude other accumulating ranks.
     pub fn accumulate<T: Number>(
         &self,
         board: &Board,
@@ -96,14 +95,14 @@ impl MachineMemory {
         let mut done = 0;
         while done < numbers.len() {
             let place = offset + done * each;
-            // Numbers that begin in one class: also the one that ends in the next.
+            // Numbers that begin under one lock: also the one that ends under the next.
             let left = CLASS_BYTES - place % CLASS_BYTES;
             let count = left.div_ceil(each).min(numbers.len() - done);
             let Some(pointer) = self.pointer(rank, place, count * each) else { return Ok(false) };
             let lock = board.lock_of(rank, place / CLASS_BYTES % LOCKS_PER_RANK);
             lock.lock()?;
-            // SAFETY: the place is mapped while this is here, and there are so many numbers in it,
-            // which may lie anywhere; the lock keeps others who accumulate away.
+            // SAFETY: the address is mapped while this exists, and has room for `count` numbers,
+            // which need no alignment; the lock excludes other accumulating ranks.
             unsafe { numbers.add_to(done, count, factor, pointer.cast()) };
             lock.unlock();
             done += count;
@@ -111,7 +110,7 @@ impl MachineMemory {
         Ok(true)
     }
 
-    /// Changes a number of a rank by one instruction; nothing if it is not here or not aligned.
+    /// Changes a number of a segment by one instruction; none if it is not here or not aligned.
     #[inline]
     pub fn change<T: Word>(
         &self,
@@ -123,23 +122,23 @@ impl MachineMemory {
         place.addr().is_multiple_of(size_of::<T>()).then(|| change(place))
     }
 
-    /// The part of memory itself.
+    /// The shared memory itself.
     pub fn part(&self) -> &SharedMemoryPart {
         &self.part
     }
 
-    /// A rank has no use for it any more; how many that are now.
+    /// Releases the memory for a rank. Returns how many ranks have released it.
     pub fn release(&self) -> u32 {
         self.part.words()[RELEASED].fetch_add(1, std::sync::atomic::Ordering::AcqRel) + 1
     }
 
-    /// How many ranks have no use for it any more.
+    /// The number of ranks that have released it.
     pub fn released_by(&self) -> u32 {
         self.part.words()[RELEASED].load(std::sync::atomic::Ordering::Acquire)
     }
 }
 
-/// Numbers to be added: as a slice, or as bytes that may lie anywhere.
+/// Numbers to add: a slice, or bytes at any address.
 #[derive(Clone, Copy)]
 pub struct Numbers<'a, T> {
     start: *const T,
@@ -164,10 +163,11 @@ impl<'a, T: Number> Numbers<'a, T> {
         self.count
     }
 
-    /// Adds some of them to those at a place, with the widest instructions that the processor has.
+    /// Adds some of them to numbers at an address, with the widest instructions that the processor
+    /// has.
     ///
     /// # Safety
-    /// There must be so many numbers behind the place, which nobody else adds to meanwhile.
+    /// There must be `count` numbers at `place`, which no other thread adds to during the call.
     unsafe fn add_to(&self, first: usize, count: usize, factor: T, place: *mut T) {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") {
@@ -178,7 +178,7 @@ impl<'a, T: Number> Numbers<'a, T> {
         unsafe { self.add_each_to(first, count, factor, place) }
     }
 
-    /// The same for processors that have AVX2.
+    /// Like `add_to`, for processors with AVX2.
     ///
     /// # Safety
     /// As of `add_to`; and this processor must have it.
@@ -208,14 +208,14 @@ impl<'a, T: Number> Numbers<'a, T> {
     }
 }
 
-/// Adds numbers of a kind, which are bytes, each times a factor, to those in other bytes. Whether
-/// there is such a kind, and as many of the ones as of the others.
+/// Adds numbers of a type, given as bytes, each times a factor, to numbers in other bytes. Returns
+/// whether the type exists and both have the same length.
 pub fn add_numbers(kind: u32, factor: &[u8; 8], numbers: &[u8], to: &mut [u8]) -> bool {
     let added = with_kind!(kind, T => {
         let is_whole = numbers.len() == to.len() && numbers.len().is_multiple_of(size_of::<T>());
         if is_whole {
             let numbers = Numbers::<T>::of_bytes(numbers);
-            // SAFETY: there are as many bytes, which are lent to this alone.
+            // SAFETY: both have the same length, and `to` is borrowed exclusively.
             unsafe {
                 numbers.add_to(0, numbers.len(), T::of_bytes(factor), to.as_mut_ptr().cast());
             }

@@ -1,4 +1,4 @@
-//! Mutexes that all ranks have in common.
+//! Mutexes shared by all ranks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +11,10 @@ use crate::machine_memory::{MACHINE_MEMORY_WORDS, MachineMemory};
 use crate::remote::message::DataRequest;
 use crate::team::Team;
 
-/// Mutexes that a rank may give.
+/// The most mutexes of a rank.
 const MUTEX_LIMIT: u32 = 1 << 20;
 
-/// Mutexes that all ranks have given; each belongs to a rank and has a number there. Clones are the
-/// same.
+/// The mutexes of all ranks; each belongs to a rank and has a number there. Clones are the same.
 ///
 /// ```
 /// # let team = pario_team::Team::meet("mutexes", 1, 0)?;
@@ -33,11 +32,11 @@ struct SharedMutexes {
     team: Team,
     number: u64,
     near: Arc<MachineMemory>,
-    /// Where those of each rank begin in the memory of its machine, and how many it has.
+    /// Where the mutexes of each rank begin in the memory of its machine, and their number.
     places: Vec<(usize, u32)>,
 }
 
-/// A mutex that this process has; dropping it gives it back.
+/// A mutex held by this process; dropping it releases it.
 #[must_use = "a mutex that is dropped at once protects nothing"]
 pub struct TeamMutexGuard<'a> {
     mutexes: &'a Mutexes,
@@ -46,7 +45,7 @@ pub struct TeamMutexGuard<'a> {
 }
 
 impl Team {
-    /// Makes mutexes, together with all others: so many of this rank.
+    /// Creates mutexes, together with all ranks: this many of this rank.
     pub fn mutexes(&self, count: u32) -> Result<Mutexes, TeamError> {
         let met = self.call(Call::Mutexes, &count.to_le_bytes())?;
         let mut places = Vec::new();
@@ -73,8 +72,8 @@ impl Team {
 }
 
 impl Mutexes {
-    /// Takes a mutex, and waits until it can be had. If the process that has it is gone, the error
-    /// says which one that was.
+    /// Waits for a mutex and takes it. If the process that holds it is gone, the error names its
+    /// rank.
     pub fn lock(&self, rank: u32, number: u32) -> Result<TeamMutexGuard<'_>, TeamError> {
         let word = self.word(rank, number)?;
         let SharedMutexes { team, near, .. } = &*self.shared;
@@ -88,7 +87,7 @@ impl Mutexes {
         Ok(TeamMutexGuard { mutexes: self, rank, number })
     }
 
-    /// Gives a mutex back that was taken and kept with [`TeamMutexGuard::keep`].
+    /// Releases a mutex that was kept with [`TeamMutexGuard::keep`].
     pub fn unlock(&self, rank: u32, number: u32) -> Result<(), TeamError> {
         let word = self.word(rank, number)?;
         let SharedMutexes { team, near, .. } = &*self.shared;
@@ -135,7 +134,7 @@ impl TeamMutexGuard<'_> {
 
 impl Drop for TeamMutexGuard<'_> {
     fn drop(&mut self) {
-        // It can only have been given back before, by number.
+        // It can only have been released before, by number.
         let _ = self.mutexes.unlock(self.rank, self.number);
     }
 }

@@ -1,4 +1,4 @@
-//! Accesses that were begun and are waited for later.
+//! Accesses under way.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -15,38 +15,38 @@ use crate::team::Team;
 const CHUNK_BYTES: usize = 1 << 20;
 /// Pieces of one request to a data server.
 const CHUNK_PIECES: usize = 4096;
-/// Questions of one access that are under target.
+/// Requests of one access that are under way.
 const PENDING_CHUNKS: usize = 8;
-/// Accesses of one call that are under target: pages of an array, of 64 KiB each.
+/// Accesses of one call that are under way: pages of an array, of 64 KiB each.
 const PENDING_ACCESSES: usize = 32;
 
-/// An access that was begun. What it concerns is done when it was waited for; dropping it waits as
-/// well, and forgets what went wrong.
-#[must_use = "an access that was begun is waited for"]
+/// An access under way. It is complete after [`wait`](Self::wait); dropping it waits as well, and
+/// ignores errors.
+#[must_use = "wait for the access"]
 pub struct PendingAccess<'a> {
     target: Option<Target>,
     chunks: VecDeque<PendingChunk>,
-    /// The memory that bytes are read to.
+    /// The memory that bytes are read into.
     borrowed: PhantomData<&'a mut [u8]>,
 }
 
-/// Whom the questions go to.
+/// The rank that requests go to.
 struct Target {
     team: Team,
     rank: u32,
 }
 
-/// A request, and where the bytes of its answer belong.
+/// A request, and where the bytes of its reply go.
 struct PendingChunk {
     reply: PendingReply<DataProtocol>,
     to: Option<(*mut u8, usize)>,
 }
 
-// SAFETY: the memory is lent to this for as long as it lives, and belongs to nobody else meanwhile.
+// SAFETY: the memory is borrowed for as long as this lives, and no other code uses it.
 unsafe impl Send for PendingAccess<'_> {}
 
 impl PendingAccess<'_> {
-    /// Nothing is left to be done.
+    /// An access that is complete.
     pub fn done() -> Self {
         Self { target: None, chunks: VecDeque::new(), borrowed: PhantomData }
     }
@@ -56,7 +56,8 @@ impl PendingAccess<'_> {
         Self { target: Some(target), chunks: VecDeque::new(), borrowed: PhantomData }
     }
 
-    /// To pieces of segments of one machine, one behind the other. `rank` is one that is there.
+    /// Copies bytes to pieces of segments of one machine, one behind the other. `rank` is one of
+    /// that machine.
     pub(crate) fn put(
         segments: &Segments,
         rank: u32,
@@ -74,7 +75,7 @@ impl PendingAccess<'_> {
         Ok(pending)
     }
 
-    /// The same to be added.
+    /// Adds numbers to such pieces.
     pub(crate) fn accumulate<T: Number>(
         segments: &Segments,
         rank: u32,
@@ -96,7 +97,7 @@ impl PendingAccess<'_> {
         Ok(pending)
     }
 
-    /// Questions for bytes that are wanted in own memory, which is lent until this is waited for.
+    /// Requests bytes for memory of the caller, which is borrowed until the access is complete.
     pub(crate) fn get(
         segments: &Segments,
         rank: u32,
@@ -136,7 +137,7 @@ impl PendingAccess<'_> {
         match (target.team.check_reply(target.rank, chunk.reply.wait())?, chunk.to) {
             (DataReply::Done, None) => Ok(()),
             (DataReply::Bytes(bytes), Some((to, len))) if bytes.len() == len => {
-                // SAFETY: so many bytes there are lent to this.
+                // SAFETY: `len` bytes there are borrowed by this.
                 unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len) };
                 Ok(())
             }
@@ -144,7 +145,7 @@ impl PendingAccess<'_> {
         }
     }
 
-    /// Waits until it is done.
+    /// Waits until the access is complete.
     pub fn wait(mut self) -> Result<(), TeamError> {
         while !self.chunks.is_empty() {
             self.finish_one()?;
@@ -152,12 +153,12 @@ impl PendingAccess<'_> {
         Ok(())
     }
 
-    /// Whether nothing was chunks of anybody, or all was check_reply for.
+    /// Whether no request is under way.
     fn is_over(&self) -> bool {
         self.chunks.is_empty()
     }
 
-    /// Whether waiting for it would take no time.
+    /// Whether [`wait`](Self::wait) would return at once.
     pub fn is_done(&self) -> bool {
         self.chunks.iter().all(|chunk| chunk.reply.is_done())
     }
@@ -166,20 +167,20 @@ impl PendingAccess<'_> {
 impl Drop for PendingAccess<'_> {
     fn drop(&mut self) {
         while !self.chunks.is_empty() {
-            // Whoever wants to know waits.
+            // A caller that wants the error waits.
             let _ = self.finish_one();
         }
     }
 }
 
-/// Accesses of one call that are under target at once.
+/// The accesses of one call that are under way.
 #[derive(Default)]
 pub struct PendingAccesses<'a> {
     pending: VecDeque<PendingAccess<'a>>,
 }
 
 impl<'a> PendingAccesses<'a> {
-    /// One more; the oldest is waited for if there are many.
+    /// Adds an access; waits for the oldest if there are many.
     pub fn add(&mut self, pending: PendingAccess<'a>) -> Result<(), TeamError> {
         if pending.is_over() {
             return Ok(());
@@ -197,8 +198,8 @@ impl<'a> PendingAccesses<'a> {
     }
 }
 
-/// Pieces in lists that fit into one request, cut at multiples of `each`, and how many bytes each
-/// list has.
+/// Splits pieces into lists that fit into one request, cut at multiples of `each`, with the bytes
+/// of each list.
 fn chunks(pieces: &[RankPiece], each: usize) -> impl Iterator<Item = (Vec<RankPiece>, usize)> {
     let limit = CHUNK_BYTES / each * each;
     let mut pieces = pieces.iter().copied();
@@ -225,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn questions_are_no_longer_than_they_may_be_and_have_everything() {
+    fn requests_keep_to_the_limits_and_cover_everything() {
         let place = |number: usize, len| {
             let rank = u32::try_from(number % 3).unwrap();
             RankPiece { rank, piece: SegmentPiece { offset: number * 100_000, len } }

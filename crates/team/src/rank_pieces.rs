@@ -1,4 +1,4 @@
-//! Accesses to places in the segments of any ranks of one machine: one question, wherever it goes.
+//! Accesses to pieces of segments of one machine: one request for all its ranks.
 
 use crate::error::TeamError;
 use crate::number::Number;
@@ -18,15 +18,16 @@ pub fn on_rank(rank: u32, pieces: &[SegmentPiece]) -> Vec<RankPiece> {
     pieces.iter().map(|piece| piece.of(rank)).collect()
 }
 
-/// What is known of all places here: they are in their segments, and together as long as the bytes.
+/// The callers have checked that all pieces are in their segments, and together as long as the
+/// bytes.
 impl Segments {
-    /// The rank of some places of one machine; nothing if they are of this one.
+    /// A rank of the pieces' machine; none if it is this one.
     fn elsewhere(&self, places: &[RankPiece]) -> Option<u32> {
         let rank = places.first()?.rank;
         (!self.team().is_near(rank)).then_some(rank)
     }
 
-    /// Begins to copy bytes to places of one machine, one behind the other.
+    /// Starts to copy bytes to pieces of one machine, one behind the other.
     pub(crate) fn start_put_at(
         &self,
         places: &[RankPiece],
@@ -39,7 +40,7 @@ impl Segments {
         Ok(PendingAccess::done())
     }
 
-    /// Begins to copy bytes from places of one machine, one behind the other.
+    /// Starts to copy bytes from pieces of one machine, one behind the other.
     pub(crate) fn start_get_at<'a>(
         &self,
         places: &[RankPiece],
@@ -52,7 +53,7 @@ impl Segments {
         Ok(PendingAccess::done())
     }
 
-    /// Begins to add numbers to places of one machine, one behind the other.
+    /// Starts to add numbers to pieces of one machine, one behind the other.
     pub(crate) fn start_accumulate_at<T: Number>(
         &self,
         places: &[RankPiece],

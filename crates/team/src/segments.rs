@@ -1,4 +1,4 @@
-//! Memory that all ranks have given, and what each does with it.
+//! Segments: memory of all ranks, and how each accesses it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use crate::remote::message::{AtomicChange, DataReply, DataRequest};
 use crate::strided::Strided;
 use crate::team::Team;
 
-/// Each rank's memory begins at a multiple of this.
+/// Alignment of each rank's memory.
 const PAGE: usize = 4096;
-/// Bytes that are filled at once: no more than a processor keeps near.
+/// Bytes filled at once: within a processor's cache.
 const FILLED_AT_ONCE: usize = 256 << 10;
 
-/// Memory that all ranks have given: each rank has a segment, and all can use all of them. Clones
-/// are the same. The memory is freed when no rank has it any more.
+/// Memory of all ranks: each rank has a segment, and all can access all of them. Clones are the
+/// same. The memory is freed when no rank has it any more.
 ///
-/// The memory of ranks of the same machine is used directly; that of others by the data server of
-/// their machine. In both cases nothing here needs another rank to do anything, and what was put is
-/// there when the call returns.
+/// Ranks access the memory of their own machine directly, and that of others through the data
+/// server of its machine. Neither needs another rank to do anything, and bytes are in place when a
+/// put returns.
 ///
-/// What one has put, another sees after both have
-/// come to a barrier, or as soon as it has learnt of it by a mutex or an atomic operation. Ranks that
-/// put and get at the same place at the same time may see a mixture.
+/// A rank sees the bytes that another has put after both have passed a barrier, or after it has
+/// learnt of them by a mutex or an atomic operation. Ranks that put and get the same bytes at the
+/// same time may see a mixture.
 ///
 /// ```
 /// # let team = pario_team::Team::meet("segments", 1, 0)?;
@@ -50,7 +50,7 @@ struct SharedSegments {
     team: Team,
     number: u64,
     near: Arc<MachineMemory>,
-    /// How much each rank has given.
+    /// The length of each segment.
     lens: Vec<usize>,
 }
 
@@ -63,13 +63,13 @@ pub struct SegmentPiece {
     pub len: usize,
 }
 
-/// The memory of one rank, where this process has it. It stays while this is there.
+/// The segment of this rank in the memory of this process. It stays while this exists.
 pub struct LocalMemory {
     segments: Segments,
 }
 
 impl Team {
-    /// Allocates memory, together with all others: so many bytes of this rank. They are zero.
+    /// Allocates segments, together with all ranks: this many bytes of this rank. They are zero.
     pub fn segments(&self, bytes: usize) -> Result<Segments, TeamError> {
         let met = self.call(Call::Allocate, &(bytes as u64).to_le_bytes())?;
         let (mut lens, mut places) = (Vec::new(), Vec::new());
@@ -82,7 +82,7 @@ impl Team {
             places.push(self.is_near(rank).then_some((end, len)));
             if self.is_near(rank) {
                 let next = len.checked_next_multiple_of(PAGE).and_then(|len| end.checked_add(len));
-                // As much as no machine has: it is refused where the memory is made.
+                // More than any machine has: the allocation fails.
                 end = next.unwrap_or(usize::MAX / 2).min(usize::MAX / 2);
             }
         }
@@ -94,7 +94,7 @@ impl Team {
 }
 
 impl Segments {
-    /// How many bytes a rank has given.
+    /// The length of a rank's segment.
     pub fn len_of(&self, rank: u32) -> Result<usize, TeamError> {
         let lens = &self.shared.lens;
         lens.get(rank as usize).copied().ok_or_else(|| {
@@ -115,7 +115,7 @@ impl Segments {
         self.shared.number
     }
 
-    /// That so many bytes are in the segment of a rank.
+    /// Fails if the bytes are not in the segment of a rank.
     pub(crate) fn check(&self, rank: u32, offset: usize, len: usize) -> Result<(), TeamError> {
         let all = self.len_of(rank)?;
         if offset.checked_add(len).is_none_or(|end| end > all) {
@@ -126,9 +126,9 @@ impl Segments {
         Ok(())
     }
 
-    /// Where so many bytes of a rank of this machine are, to be used directly; nothing if the rank is
-    /// at another machine. Other ranks may read and write there at any time. The memory stays while
-    /// these segments, or clones of them, are there.
+    /// Returns the address of bytes of a rank of this machine, for direct access; none if the rank
+    /// is on another machine. Other ranks may read and write there at any time. The memory stays
+    /// while these segments, or clones of them, exist.
     pub fn place(
         &self,
         rank: u32,
@@ -157,14 +157,14 @@ impl Segments {
         self.start_get(rank, offset, bytes)?.wait()
     }
 
-    /// Begins to copy bytes to a place in the segment of a rank. They are taken at once: the memory
-    /// may be used again before this is waited for.
+    /// Starts to copy bytes to the segment of a rank. Takes the bytes at once: the caller may reuse
+    /// their memory before it waits.
     ///
     /// ```
     /// # let team = pario_team::Team::meet("started", 1, 0)?;
     /// let segments = team.segments(100)?;
     /// let pending = segments.start_put(0, 10, b"on its way")?;
-    /// // ... and meanwhile something else is done ...
+    /// // ... do something else ...
     /// pending.wait()?;
     /// # Ok::<(), pario_team::TeamError>(())
     /// ```
@@ -181,8 +181,7 @@ impl Segments {
         PendingAccess::put(self, rank, &[SegmentPiece { offset, len: bytes.len() }.of(rank)], bytes)
     }
 
-    /// Begins to copy bytes from a place in the segment of a rank. They are there when this was
-    /// waited for.
+    /// Starts to copy bytes from the segment of a rank. They are there after the wait.
     pub fn start_get<'a>(
         &self,
         rank: u32,
@@ -318,7 +317,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Adds to a whole number of a rank by one instruction; what was there before. The number is
+    /// Adds to a whole number of a rank atomically; returns the previous value. The number must be
     /// aligned to its size.
     #[inline]
     pub fn fetch_add<T: Word>(&self, rank: u32, offset: usize, value: T) -> Result<T, TeamError> {
@@ -330,7 +329,7 @@ impl Segments {
         }
     }
 
-    /// Replaces a whole number of a rank by one instruction; what was there before.
+    /// Replaces a whole number of a rank atomically; returns the previous value.
     #[inline]
     pub fn swap<T: Word>(&self, rank: u32, offset: usize, value: T) -> Result<T, TeamError> {
         // SAFETY: as in `fetch_add`.
@@ -341,7 +340,7 @@ impl Segments {
         }
     }
 
-    /// Changes a number elsewhere, or says why it cannot be.
+    /// Changes a number of another machine, or returns why it cannot.
     fn change<T: Word>(
         &self,
         rank: u32,
@@ -364,8 +363,8 @@ impl Segments {
         }
     }
 
-    /// Copies bytes to a place in the segment of a rank that nobody has used before: faster than
-    /// [`put`](Self::put) there, and slower elsewhere.
+    /// Copies bytes to memory that was never used: faster than [`put`](Self::put) there, and slower
+    /// elsewhere.
     pub fn fill(&self, rank: u32, offset: usize, bytes: &[u8]) -> Result<(), TeamError> {
         match self.near().fill(rank, offset, bytes) {
             Ok(true) => Ok(()),
@@ -374,13 +373,13 @@ impl Segments {
         }
     }
 
-    /// Takes all memory from the machine now, together with all others, and not when it is first
-    /// used, as otherwise. To be called before anything was put.
+    /// Allocates all memory now, together with all ranks, instead of on first use. Call it before
+    /// anything is put.
     ///
     /// ```
     /// # let team = pario_team::Team::meet("prefault", 1, 0)?;
     /// let segments = team.segments(1 << 20)?;
-    /// segments.prefault()?; // nobody is slowed down later
+    /// segments.prefault()?; // no rank is slowed down later
     /// segments.put(0, 0, b"at the speed of memory")?;
     /// # Ok::<(), pario_team::TeamError>(())
     /// ```
@@ -398,27 +397,27 @@ impl Segments {
         Ok(())
     }
 
-    /// Takes the memory of this rank from the machine now, in huge pages where the system has them,
-    /// and so several times as fast as otherwise; whether it could. What is there stays.
+    /// Allocates the memory of this rank now, in huge pages where the system has them, several
+    /// times faster than otherwise. Returns whether it could. Contents stay.
     pub fn take_huge(&self) -> bool {
         let rank = self.team().rank();
         self.len_of(rank).is_ok_and(|len| len == self.near().take_huge(rank))
     }
 
-    /// Makes what anybody has used of this machine's memory ready for this process, so that its first
-    /// use here is as fast as later ones.
+    /// Maps all used pages of this machine into this process, so that their first use here is as
+    /// fast as later ones.
     pub fn make_ready(&self) {
         self.near().make_ready();
     }
 
-    /// What was put into the segment of a rank before is there when this returns.
+    /// Waits until all earlier puts to the segment of a rank are in place.
     pub fn fence(&self, rank: u32) -> Result<(), TeamError> {
         self.len_of(rank)?;
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         Ok(())
     }
 
-    /// What was put anywhere before is there when this returns.
+    /// Waits until all earlier puts are in place.
     pub fn fence_all(&self) -> Result<(), TeamError> {
         self.fence(self.team().rank())
     }
@@ -430,7 +429,7 @@ impl Segments {
 }
 
 impl LocalMemory {
-    /// Where it begins. Other ranks may read and write there at any time.
+    /// The address of the segment. Other ranks may read and write there at any time.
     pub fn pointer(&self) -> *mut u8 {
         let place = self.segments.near().pointer(self.segments.team().rank(), 0, 0);
         place.unwrap_or(std::ptr::null_mut())

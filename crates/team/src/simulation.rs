@@ -1,5 +1,6 @@
-//! What the simulator of a team's protocols (`tools/sim`) runs: the board, the host and the state
-//! machines of leaders, without their threads and their network. Not for programs.
+//! The parts that the simulator of a team's protocols (`tools/sim`) runs: the board, the
+//! coordinator and the state machines of machine leaders, without threads and network. Not for
+//! programs.
 
 pub use crate::board::{Board, MissingRank, SLOT_BYTES, shape};
 pub use crate::remote::coordinator::{CoordinatorReplies, TeamCoordinator};

@@ -28,14 +28,14 @@ pub struct Strided<'a> {
     pub row: usize,
     /// How many, in each dimension.
     pub counts: &'a [usize],
-    /// How far apart they are in own memory, in each dimension.
+    /// Distances in memory of the caller, in each dimension.
     pub here: &'a [usize],
-    /// How far apart they are in the segment, in each dimension.
+    /// Distances in the segment, in each dimension.
     pub there: &'a [usize],
 }
 
 impl Strided<'_> {
-    /// Bytes from the beginning to the end in own memory.
+    /// Bytes from the beginning to the end in memory of the caller.
     pub fn extent_here(&self) -> Result<usize, TeamError> {
         self.extent(self.here)
     }

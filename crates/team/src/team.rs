@@ -1,4 +1,4 @@
-//! The processes of a job that have met.
+//! A team: the processes of a job that have met.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,15 +22,15 @@ use crate::remote::message::DataRequest;
 use crate::remote::requests::LOSS_SPREAD_TIME;
 use crate::rendezvous::MultiMachine;
 
-/// Processes that a team may have.
+/// The most processes of a team.
 const SIZE_LIMIT: u32 = 4096;
 
-/// How a team is made.
+/// The options of a team.
 #[derive(Clone, Debug)]
 pub struct TeamOptions {
-    /// How long the others are waited for.
+    /// The longest wait for the other processes.
     pub timeout: Duration,
-    /// Where machines meet, if there are several.
+    /// The rendezvous of machines, if there are several.
     pub multi_machine: Option<MultiMachine>,
 }
 
@@ -40,10 +40,10 @@ impl Default for TeamOptions {
     }
 }
 
-/// The processes of a job that have met, as one of them sees it. Clones are the same one.
+/// A team, as one of its processes sees it. Clones are the same team.
 ///
-/// Collective calls are made by all, in the same order. Threads of one process may share a team; it
-/// is theirs to agree which of them calls what.
+/// All ranks make the collective calls, in the same order. Threads of one process may share a team;
+/// they must agree which of them calls what.
 ///
 /// When the last clone is dropped, this process leaves the team. A process that ends without that
 /// is lost, and the calls of the others fail with its rank.
@@ -56,18 +56,18 @@ pub struct TeamState {
     pub member: Member,
     pub board: Arc<Board>,
     rendezvous: LocalRendezvous,
-    /// The leader of the machine of each rank.
+    /// The machine leader of each rank.
     machines: Vec<u32>,
-    /// What a leader does for others.
+    /// The machine leader, if this process is one.
     pub leader: Mutex<Option<MachineLeader>>,
     registry: Arc<Registry>,
-    /// The way to data servers, when it was needed.
+    /// The connections to data servers, opened on first use.
     pub data_connections: Mutex<Option<Arc<DataConnections>>>,
-    /// Held during a collective call: how many things were made.
+    /// Held during a collective call: the number of created objects.
     created: Mutex<u64>,
 }
 
-/// All have come to a call and have called the same.
+/// A completed round: all ranks have made the same call.
 pub struct CompletedRound<'a> {
     shared: &'a TeamState,
     round: u32,
@@ -75,13 +75,13 @@ pub struct CompletedRound<'a> {
 }
 
 impl Team {
-    /// Meets the other processes of a job: its name, how many there are, and which one this is.
+    /// Meets the other processes of a job: its name, its size, and the rank of this process.
     /// Returns when all are here.
     pub fn meet(job: &str, size: u32, rank: u32) -> Result<Self, TeamError> {
         Self::meet_with(job, size, rank, &TeamOptions::default())
     }
 
-    /// The same, with options.
+    /// Like [`meet`](Self::meet), with options.
     pub fn meet_with(
         job: &str,
         size: u32,
@@ -90,8 +90,8 @@ impl Team {
     ) -> Result<Self, TeamError> {
         if rank >= size || size > SIZE_LIMIT {
             return Err(TeamError::Invalid(format!(
-                "job {job}: rank {rank} of {size} cannot be: ranks begin at 0, and a team has at \
-                 most {SIZE_LIMIT}"
+                "job {job}: rank {rank} of {size} is not possible: ranks begin at 0, and a team has \
+                 at most {SIZE_LIMIT}"
             )));
         }
         let member = Member { job: job.to_owned(), size, rank };
@@ -141,7 +141,7 @@ impl Team {
             let missing = format!("{} {verb}", some_ranks(&missing));
             let seconds = options.timeout.as_secs();
             let job = shared.member.job.clone();
-            // Nobody waits for the end of a team that has not begun.
+            // No rank waits for the end of a team that has not begun.
             if let Some(mut leader) = shared.leader.lock().take() {
                 leader.end();
             }
@@ -150,12 +150,12 @@ impl Team {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Which process this is: 0 is the first.
+    /// The rank of this process, from 0.
     pub fn rank(&self) -> u32 {
         self.shared.member.rank
     }
 
-    /// How many processes there are.
+    /// The number of processes.
     pub fn size(&self) -> u32 {
         self.shared.member.size
     }
@@ -165,13 +165,13 @@ impl Team {
         &self.shared.member.job
     }
 
-    /// Whether a rank is at the same machine, so that its memory can be used directly.
+    /// Whether a rank is on the same machine, so that its memory can be used directly.
     pub fn is_near(&self, rank: u32) -> bool {
         let machines = &self.shared.machines;
         machines.get(rank as usize) == Some(&machines[self.rank() as usize])
     }
 
-    /// The machine of a rank: a number that ranks of one machine have in common.
+    /// The machine of a rank: a number that ranks of one machine share.
     ///
     /// # Panics
     /// If there is no such rank.
@@ -179,12 +179,13 @@ impl Team {
         self.leader_of(rank)
     }
 
-    /// An error with the rank, if it is known that somebody was lost.
+    /// Fails with the rank if a loss is known.
     pub fn check_complete(&self) -> Result<(), TeamError> {
         self.complete_without(self.shared.board.lost())
     }
 
-    /// The same, when others may have heard of a loss earlier: waits until it would be known here.
+    /// Like [`check_complete`](Self::check_complete), when others may know of a loss earlier: waits
+    /// until it would be known here.
     pub fn check_complete_soon(&self) -> Result<(), TeamError> {
         self.complete_without(self.shared.board.wait_for_loss(LOSS_SPREAD_TIME))
     }
@@ -193,7 +194,7 @@ impl Team {
         lost.map_or(Ok(()), |rank| Err(self.shared.error(MissingRank::Lost(rank))))
     }
 
-    /// The leader of a rank's machine.
+    /// The machine leader of a rank.
     pub(crate) fn leader_of(&self, rank: u32) -> u32 {
         self.shared.machines[rank as usize]
     }
@@ -209,14 +210,14 @@ impl Team {
         machines.iter().any(|machine| *machine != machines[0])
     }
 
-    /// Comes to a collective call with some bytes, no more than a slot has.
+    /// Makes a collective call with some bytes, at most those of a slot.
     pub(crate) fn call(&self, call: Call, bytes: &[u8]) -> Result<CompletedRound<'_>, TeamError> {
         let made = self.shared.created.lock();
         self.shared.call(call, bytes, made)
     }
 
-    /// Memory in common with those of this machine, of a shape and with places that they know, and
-    /// its number; the numbers of what was made are the same everywhere.
+    /// Allocates memory shared by the ranks of this machine, of a known shape and with known
+    /// places. Returns it with its number; objects have the same number everywhere.
     pub(crate) fn allocate_shared(
         &self,
         met: CompletedRound<'_>,
@@ -243,7 +244,7 @@ impl Team {
             },
         };
         let near = own.map(|memory| Arc::new(MachineMemory::new(Arc::new(memory).part(0), places)));
-        // Before anybody elsewhere can know of it.
+        // Before other machines can know of it.
         if let (Ok(near), true) = (&near, self.is_leader() && self.is_multi_machine()) {
             shared.registry.add_memory(number, near.clone(), self.size());
         }
@@ -251,7 +252,7 @@ impl Team {
         near.map(|near| (number, near)).map_err(TeamError::Memory)
     }
 
-    /// This rank has no use for memory any more.
+    /// Releases memory that this rank does not use any more.
     pub(crate) fn release(&self, number: u64, near: &MachineMemory) {
         if !self.is_multi_machine() || self.shared.board.lost().is_some() {
             return;
@@ -259,7 +260,7 @@ impl Team {
         near.release();
         let machines: BTreeSet<u32> = self.shared.machines.iter().copied().collect();
         for leader in machines.into_iter().filter(|leader| !self.is_near(*leader)) {
-            // Whoever is lost has no memory to be freed.
+            // A lost machine has no memory to release.
             if let Ok(pending) = self.start_request(leader, DataRequest::Release { memory: number })
             {
                 drop(pending);
@@ -267,7 +268,7 @@ impl Team {
         }
     }
 
-    /// Has the data servers know a function; its number.
+    /// Registers a function with the data servers; returns its number.
     pub(crate) fn register_callback(
         &self,
         function: Arc<CallbackFn>,
@@ -291,12 +292,12 @@ impl Team {
         Ok(number)
     }
 
-    /// Has the data server of this machine forget a function, if it is this process that serves.
+    /// Removes a function from the data server of this machine, if this process runs it.
     pub(crate) fn forget_callback(&self, number: u64) {
         self.shared.registry.remove_callback(number);
     }
 
-    /// Says whether something went wrong here, and hears whether it did elsewhere.
+    /// Tells all ranks whether something went wrong here, and fails if it did on any.
     fn agree<'a>(
         &'a self,
         made: MutexGuard<'a, u64>,
@@ -334,7 +335,7 @@ impl TeamState {
         Err(TeamError::Disagree { job: self.member.job.clone(), calls })
     }
 
-    /// Why somebody is waited for in vain.
+    /// The error for a missing rank.
     pub fn error(&self, missing: MissingRank) -> TeamError {
         let job = self.member.job.clone();
         match missing {
@@ -345,7 +346,7 @@ impl TeamState {
 }
 
 impl CompletedRound<'_> {
-    /// What each rank has told, where it has said how much that is.
+    /// The bytes of each rank in a gather.
     pub fn all(&self) -> Vec<Vec<u8>> {
         let board = &self.shared.board;
         let told = (0..self.shared.member.size).map(|rank| match board.call(self.round, rank) {
@@ -358,7 +359,7 @@ impl CompletedRound<'_> {
         told.collect()
     }
 
-    /// So many bytes of what a rank has told.
+    /// The first `len` bytes of a rank.
     pub fn of(&self, rank: u32, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         self.shared.board.read(self.round, rank, &mut bytes);
@@ -369,10 +370,10 @@ impl CompletedRound<'_> {
 impl Drop for TeamState {
     fn drop(&mut self) {
         self.board.leave();
-        // Whoever serves others stays until they have left.
+        // A machine leader stays until the others have left.
         let Some(mut leader) = self.leader.lock().take() else { return };
         self.board.wait_for_end();
-        leader.say_farewell();
+        leader.wait_for_others();
         drop(self.data_connections.lock().take());
         leader.end();
     }

@@ -1,8 +1,9 @@
-//! Turns between the senders of a port: round robin over one line per sender, without I/O.
+//! Fair turns between the senders of a port: round robin over one queue per sender, without I/O.
 //!
 //! Invariants: the items of one sender come out in the order in which they went in. While several
-//! senders have something, none takes more than [`STEPS_PER_TURN`] steps before the next one has its turn: so a
-//! sender waits for at most [`STEPS_PER_TURN`] steps of each other, however much one of them sends.
+//! senders have items, none takes more than [`STEPS_PER_TURN`] steps before the next one has its
+//! turn: so a sender waits for at most [`STEPS_PER_TURN`] steps of each other, however much one of
+//! them sends.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -13,7 +14,7 @@ pub(crate) const STEPS_PER_TURN: u32 = 16;
 /// Empty lines that are kept for the next senders.
 const SPARE_LINES: usize = 8;
 
-/// What waits, by sender. An item may take several steps.
+/// Waiting items by sender. An item may take several steps.
 pub(crate) struct FairQueue<K, T> {
     /// The sender whose turn it is. Its line is never empty.
     current: Option<(K, VecDeque<T>)>,
@@ -80,7 +81,7 @@ impl<K: Copy + Eq + Hash, T> FairQueue<K, T> {
         }
     }
 
-    /// Whether a turn has just begun: who puts items in from elsewhere does so now.
+    /// Whether a turn has just begun: the time to add items from elsewhere.
     #[inline]
     pub fn is_between_turns(&self) -> bool {
         self.steps_left == STEPS_PER_TURN || self.current.is_none()

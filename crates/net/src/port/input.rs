@@ -18,12 +18,12 @@ use crate::sender::Sender;
 use crate::token::Token;
 use crate::waiter::Waiter;
 
-/// A thread that always finds a token never waits, so it never polls nor sends what it has gathered:
-/// it does both after this many tokens, so that the flood of one link does not hold up the others.
+/// A thread that always finds a token never waits, so it never polls nor flushes. It does both
+/// after this many tokens, so that the flood of one link does not hold up the others.
 const POLL_EVERY: u32 = 64;
 
-/// Where tokens of one type come in. Dropping it takes the name out of the directory; what was not
-/// received is gone, and senders learn that the port is closed.
+/// The receiving end of a port for tokens of one type. Dropping it removes the name from the
+/// directory and drops the tokens in it; senders learn that the port is closed.
 ///
 /// Several threads may receive from one port; each token goes to one of them.
 pub struct InputPort<T: Token> {
@@ -31,9 +31,9 @@ pub struct InputPort<T: Token> {
     taken: Mutex<Taken<T>>,
 }
 
-/// What was taken out of the queue in one go, to be received one by one.
+/// Items taken out of the queue, to be received one by one.
 struct Taken<T> {
-    /// What arrived, before it is put into the lines of its senders; empty in between.
+    /// Arrived items before they are sorted by sender; empty in between.
     arrived: VecDeque<Item<T>>,
     lines: FairQueue<SenderKey, Item<T>>,
     /// Tokens received since this thread last looked around.
@@ -50,41 +50,41 @@ impl<T: Token> InputPort<T> {
         Self { queue, taken: Mutex::new(taken) }
     }
 
-    /// The next token; waits until there is one.
+    /// Waits for the next token and returns it.
     pub fn recv(&self) -> Result<T, RecvError> {
         self.recv_with(None, |token, _| token)
     }
 
-    /// The next token, if one comes within this time.
+    /// Returns the next token if one comes within this time.
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvError> {
         self.recv_with(Some(timeout), |token, _| token)
     }
 
     /// The next token, if there is one now.
     ///
-    /// What has arrived at this process but was not looked at yet is not there yet; the space
-    /// looks at it within a few milliseconds at most.
+    /// Bytes that have arrived at this process and that no thread has read yet do not count; the
+    /// space reads them within a few milliseconds.
     pub fn try_recv(&self) -> Result<T, RecvError> {
         self.try_recv_with(|token, _| token)
     }
 
-    /// The next token and who sent it; waits until there is one.
+    /// Waits for the next token and returns it with its sender.
     pub fn recv_from(&self) -> Result<(T, Arc<Sender>), RecvError> {
         self.recv_with(None, |token, run| (token, self.sender(run)))
     }
 
-    /// The next token and who sent it, if one comes within this time.
+    /// Returns the next token with its sender if one comes within this time.
     pub fn recv_from_timeout(&self, timeout: Duration) -> Result<(T, Arc<Sender>), RecvError> {
         self.recv_with(Some(timeout), |token, run| (token, self.sender(run)))
     }
 
-    /// Who sent what came with a run, or without one.
+    /// The sender of a run, or of a local token.
     pub(crate) fn sender(&self, run: Option<&FrameRun>) -> Arc<Sender> {
         run.map_or(&self.queue.core().sender, FrameRun::sender).clone()
     }
 
-    /// The next token as `keep` makes it, of the token and the run it came with, if it came over a
-    /// link.
+    /// Returns the next token as converted by `keep`, which gets the token and, if it came over a
+    /// link, its run.
     #[inline]
     pub(crate) fn recv_with<R>(
         &self,
@@ -123,7 +123,7 @@ impl<T: Token> InputPort<T> {
         self.queue.core()
     }
 
-    /// The same without waiting.
+    /// Like `recv_with`, without waiting.
     #[inline]
     pub(crate) fn try_recv_with<R>(
         &self,
@@ -147,7 +147,7 @@ impl<T: Token> InputPort<T> {
         &self.queue.label.name
     }
 
-    /// A way to send to this port from the same space.
+    /// Opens an output port to this port from the same space.
     pub fn output(&self) -> OutputPort<T> {
         OutputPort::local(self.queue.clone())
     }
@@ -191,9 +191,9 @@ impl<T: Token> InputPort<T> {
                     Item::Lost(_) => continue,
                 }
             }
-            // Other senders take part in the turns as soon as the next one begins.
+            // Other senders join as soon as the next turn begins.
             if taken.lines.is_between_turns() && self.queue.has_arrived() {
-                // What arrives is no reason to wait.
+                // An empty queue is no reason to wait here.
                 let _nothing = self.queue.take_all(&mut taken.arrived, None);
                 taken.line_up();
             }
@@ -221,7 +221,7 @@ impl<T: Token> InputPort<T> {
                 }
                 Some(Item::FrameRun(_)) => unreachable!("a run is received token by token"),
                 None => {
-                    // Who finds nothing waits, and so polls and sends.
+                    // The thread will wait, and so poll and flush.
                     taken.since_poll = 0;
                     self.queue.release(std::mem::take(&mut taken.local_bytes));
                     self.queue.take_all(&mut taken.arrived, waiter)?;
@@ -238,7 +238,7 @@ impl<T: Token> InputPort<T> {
         self.queue.taken.store(taken.count, Ordering::Relaxed);
     }
 
-    /// Room is given back when half of it was received, or when nothing is left.
+    /// Returns credit when half of it was received, or when nothing is left.
     #[inline]
     fn count_local(&self, taken: &mut Taken<T>, weight: usize) {
         let credit = self.queue.label.credit;
@@ -261,7 +261,7 @@ impl<T: Token> InputPort<T> {
 }
 
 impl<T> Taken<T> {
-    /// Puts what has arrived into the lines of its senders.
+    /// Sorts arrived items by sender.
     fn line_up(&mut self) {
         for item in self.arrived.drain(..) {
             self.lines.push(item.sender(), item);
@@ -282,7 +282,7 @@ impl<T: Token> Drop for InputPort<T> {
     fn drop(&mut self) {
         self.queue.close();
         self.queue.core().withdraw(&self.queue.label);
-        // What a sender gets back does not matter any more, but tokens may hold ports themselves.
+        // Drop the tokens here, because they may hold ports themselves.
         let mut left = VecDeque::new();
         let _ = self.queue.take_all(&mut left, None);
     }

@@ -8,7 +8,7 @@ use crate::channel::Channel;
 use crate::error::SendError;
 use crate::token::Token;
 
-/// A target to send tokens to an input port, wherever it is. Clones share order and credit.
+/// The sending end of a port, wherever its input is. Clones share order and credit.
 pub struct OutputPort<T: Token> {
     target: PortTarget<T>,
 }
@@ -27,13 +27,13 @@ impl<T: Token> OutputPort<T> {
         Self { target: PortTarget::Remote(channel) }
     }
 
-    /// Sends a token. It waits only while the port is full, and no longer than
+    /// Sends a token. Waits only while the port is full, at most for
     /// [`send_wait`](crate::Options::send_wait).
     ///
     /// Over a link, the token leaves at once if this thread has not sent anything since it last
-    /// waited. Otherwise it leaves together with those that follow: when enough have gathered, when
-    /// this thread waits for something, after [`flush`](Self::flush), and in any case after
-    /// [`delay`](crate::Options::delay).
+    /// waited. Otherwise it is gathered with the tokens that follow. A batch leaves when it is
+    /// large enough, when this thread waits for something, after [`flush`](Self::flush), and in any
+    /// case after [`delay`](crate::Options::delay).
     #[inline]
     pub fn send(&self, token: T) -> Result<(), SendError<T>> {
         match &self.target {
@@ -42,7 +42,7 @@ impl<T: Token> OutputPort<T> {
         }
     }
 
-    /// Sends a token, and what was gathered.
+    /// Sends a token and the gathered ones at once.
     pub(crate) fn send_at_once(&self, token: T) -> Result<(), SendError<T>> {
         match &self.target {
             PortTarget::Local(queue) => queue.send(token),
@@ -50,8 +50,8 @@ impl<T: Token> OutputPort<T> {
         }
     }
 
-    /// Sends a small token that overtakes those that wait in the port, and passes also when the
-    /// port is full. Up to 1,024 may wait.
+    /// Sends a small token that overtakes those waiting in the port, and passes also when the port
+    /// is full. Up to 1,024 may wait.
     pub fn send_urgent(&self, token: T) -> Result<(), SendError<T>> {
         match &self.target {
             PortTarget::Local(queue) => queue.send_urgent(token),
@@ -59,14 +59,14 @@ impl<T: Token> OutputPort<T> {
         }
     }
 
-    /// Sends what was gathered.
+    /// Sends the gathered tokens.
     pub fn flush(&self) {
         if let PortTarget::Remote(channel) = &self.target {
             channel.flush();
         }
     }
 
-    /// Whether what is sent can arrive, as far as is known.
+    /// Whether tokens can arrive, as far as is known.
     pub(crate) fn is_open(&self) -> bool {
         match &self.target {
             PortTarget::Local(queue) => queue.is_open(),
@@ -74,7 +74,7 @@ impl<T: Token> OutputPort<T> {
         }
     }
 
-    /// The target over a link, if the port is in another space.
+    /// The channel, if the port is in another space.
     pub(crate) fn channel(&self) -> Option<&Arc<Channel>> {
         match &self.target {
             PortTarget::Local(_) => None,

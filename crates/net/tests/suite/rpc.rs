@@ -14,6 +14,9 @@ use pario_net::{
 
 use crate::protocols::Test;
 
+type Server<Q, R> = RpcServer<Test<Q, R>>;
+type Client<Q, R> = RpcClient<Test<Q, R>>;
+
 const SOON: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +62,7 @@ impl Pair {
     fn port<Q: pario_net::Token, A: pario_net::Token>(
         &self,
         name: &str,
-    ) -> (RpcServer<Test<Q, A>>, RpcClient<Test<Q, A>>) {
+    ) -> (Server<Q, A>, Client<Q, A>) {
         let port = RpcServer::new(&self.answerer, name, PortOptions::default()).unwrap();
         let asker = RpcClient::open(&self.asker, name, SOON).unwrap();
         assert!(asker.is_alive() && asker.name() == name && asker.peer() == "answerer");
@@ -123,7 +126,7 @@ fn many_threads_ask_at_once(kind: Kind) {
     let pair = Pair::new(kind);
     let (port, asker) = pair.port::<(u64, u64), (u64, u64)>("echo");
     // Answers are kept back now and then, so that they come in another order.
-    let mut kept: Vec<IncomingRequest<Test<(u64, u64), (u64, u64)>>> = Vec::new();
+    let mut kept: Vec<IncomingRequest<_>> = Vec::new();
     let server = serve(port, move |asked| {
         kept.push(asked);
         if kept.len() >= 3 {
@@ -427,13 +430,13 @@ fn threads_that_wait_receive_their_answers_themselves() {
             });
         }
     });
-    assert_eq!(threads_named("ask lonely"), 0);
+    assert_eq!(threads_named("rpc lonely"), 0);
     assert_eq!(block_on(asker.start(1).unwrap()).unwrap(), 1);
-    assert_eq!(threads_named("ask lonely"), 1);
+    assert_eq!(threads_named("rpc lonely"), 1);
     // It goes with the asker.
     drop(asker);
     let began = Instant::now();
-    while threads_named("ask lonely") > 0 {
+    while threads_named("rpc lonely") > 0 {
         assert!(began.elapsed() < SOON);
         std::thread::yield_now();
     }

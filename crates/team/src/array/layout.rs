@@ -1,4 +1,4 @@
-//! Which rank has which element of an array, and where. Pure arithmetic.
+//! The layout of an array: which rank has which element, and where. Pure arithmetic.
 
 use crate::error::TeamError;
 
@@ -9,8 +9,8 @@ pub const ELEMENT_LIMIT: usize = 1 << 28;
 /// Pages begin at a multiple of this, so that numbers in them are aligned.
 const ALIGNMENT: usize = 8;
 
-/// How elements are spread: pages of elements, the first one at rank 0, the next one at rank 1, and
-/// again from rank 0 on. An element never lies in two pages.
+/// The distribution of elements: pages of elements, the first one at rank 0, the next one at rank
+/// 1, and again from rank 0 on. An element never lies in two pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayLayout {
     len: u64,
@@ -20,10 +20,10 @@ pub struct ArrayLayout {
     page_bytes: usize,
 }
 
-/// Elements of one page that follow each other.
+/// Consecutive elements of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElementRun {
-    /// Who has them.
+    /// Their rank.
     pub rank: u32,
     /// The byte of its segment at which they begin.
     pub offset: usize,
@@ -32,11 +32,11 @@ pub struct ElementRun {
 }
 
 impl ArrayLayout {
-    /// So many elements of so many bytes each, over so many ranks.
+    /// Lays out `len` elements of `element` bytes over `ranks` ranks.
     pub fn new(len: u64, element: usize, ranks: u32) -> Result<Self, TeamError> {
         if element == 0 || element > ELEMENT_LIMIT {
             return Err(TeamError::Invalid(format!(
-                "an array of elements of {element} bytes cannot be: they have 1 to {ELEMENT_LIMIT}"
+                "an array of elements of {element} bytes is not possible: they have 1 to {ELEMENT_LIMIT}"
             )));
         }
         let per_page = (PAGE_BYTES / element).max(1);
@@ -71,7 +71,7 @@ impl ArrayLayout {
         self.len.div_ceil(self.per_page)
     }
 
-    /// Bytes that a rank gives for its pages.
+    /// Bytes of a rank's pages.
     pub fn bytes_of(&self, rank: u32) -> usize {
         let pages = self.pages();
         let ranks = u64::from(self.ranks);
@@ -79,7 +79,7 @@ impl ArrayLayout {
         usize::try_from(own).unwrap_or(usize::MAX).saturating_mul(self.page_bytes)
     }
 
-    /// Who has a page, and at which byte of its segment it begins.
+    /// The rank of a page, and the byte of its segment at which it begins.
     pub fn page(&self, page: u64) -> (u32, usize) {
         let ranks = u64::from(self.ranks);
         let rank = u32::try_from(page % ranks).unwrap_or(0);

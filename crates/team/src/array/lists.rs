@@ -1,4 +1,5 @@
-//! Elements by lists of indices: sorted by machine, so that each machine is asked once.
+//! Access to elements by lists of indices: sorted by machine, so that each machine gets one
+//! request.
 
 use super::RawArray;
 use super::layout::ElementRun;
@@ -8,12 +9,12 @@ use crate::pending_access::PendingAccesses;
 use crate::remote::message::RankPiece;
 use crate::segments::SegmentPiece;
 
-/// What is wanted of one machine.
+/// The elements of one machine.
 #[derive(Default)]
 struct MachineRequest {
-    /// Where; neighbours are one piece.
+    /// The pieces; neighbours are merged.
     pieces: Vec<RankPiece>,
-    /// Which places of the list these are, in the same order.
+    /// The positions of the elements in the list, in the same order.
     places: Vec<usize>,
 }
 
@@ -64,8 +65,8 @@ impl RawArray {
         under_way.wait()
     }
 
-    /// Adds numbers to the elements with these indices, which must be numbers of this type. An index
-    /// may come twice, and whoever accumulates there at the same time, nothing is lost.
+    /// Adds numbers to the elements with these indices, which must be numbers of this type. An
+    /// index may come twice. Concurrent additions lose nothing.
     pub fn accumulate_at<T: Number>(
         &self,
         indices: &[u64],
@@ -93,8 +94,8 @@ impl RawArray {
         )))
     }
 
-    /// What is wanted of each machine, if all of it is there; of this machine last, so that the
-    /// others work meanwhile.
+    /// Sorts the elements by machine after checking all indices; this machine comes last, so that
+    /// the others work in parallel.
     fn sorted(&self, indices: &[u64], bytes: usize) -> Result<Vec<MachineRequest>, TeamError> {
         let count = self.count(bytes)?;
         if count != indices.len() as u64 {

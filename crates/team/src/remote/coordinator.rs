@@ -1,41 +1,41 @@
-//! Where the leaders of all machines meet: a state machine without I/O.
+//! The team coordinator, at which the machine leaders meet: a state machine without I/O.
 //!
-//! What happens to ranks is one list of news, which every leader follows to its end. A round is over
-//! when all machines have come to it; then each gets what those of the others have told.
+//! It keeps one list of news about ranks, which every leader follows to its end. A round is over
+//! when all machines have arrived; then each gets the slots of the other machines.
 
 use std::collections::BTreeMap;
 
 use super::message::{CoordinatorReply, CoordinatorRequest, News, RoundSlot};
 
-/// The host. `M` is how a machine is known, `R` is how somebody is check_reply.
+/// The team coordinator. `M` identifies a machine, `R` sends a reply.
 pub struct TeamCoordinator<M, R> {
     size: u32,
-    /// The leader who came first: that at the host.
+    /// The leader at the coordinator: the first one.
     first: Option<u32>,
     /// The machines, and the ranks that each has.
     machines: BTreeMap<M, MachineState>,
     news: Vec<News>,
-    /// Machines that wait for news behind those they know.
+    /// Machines that wait for news after those they know.
     followers: Vec<(M, u64, R)>,
-    /// Who has come to the round.
+    /// The machines that have arrived at the round.
     arrived: BTreeMap<M, (Vec<RoundSlot>, R)>,
-    /// Whose end is known: those who have left, and those who were lost.
+    /// The ranks that have left or are lost.
     ended: Vec<u32>,
 }
 
 #[derive(Default)]
 struct MachineState {
     ranks: Vec<u32>,
-    /// How many of the news it knows.
+    /// The number of news it knows.
     known: u64,
     is_gone: bool,
 }
 
-/// What is to be said to whom.
+/// Replies to send.
 pub type CoordinatorReplies<R> = Vec<(R, CoordinatorReply)>;
 
 impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
-    /// The host of a team of this size.
+    /// Creates the coordinator of a team of this size.
     pub fn new(size: u32) -> Self {
         Self {
             size,
@@ -48,7 +48,7 @@ impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
         }
     }
 
-    /// A machine asks something.
+    /// Handles a request of a machine.
     pub fn ask(
         &mut self,
         machine: M,
@@ -65,7 +65,7 @@ impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
         }
     }
 
-    /// A rank has come to a machine.
+    /// Adds a rank of a machine.
     pub fn come(
         &mut self,
         machine: M,
@@ -96,7 +96,7 @@ impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
         answers
     }
 
-    /// A machine wants to know what has happened.
+    /// Adds a machine that waits for news.
     pub fn follow(&mut self, machine: M, from: u64, answer: R) -> CoordinatorReplies<R> {
         if let Some(known) = self.machines.get_mut(&machine) {
             known.known = from;
@@ -105,7 +105,7 @@ impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
         self.spread()
     }
 
-    /// All ranks of a machine have come to a round.
+    /// Adds a machine that has arrived at the round.
     pub fn round(&mut self, machine: M, slots: Vec<RoundSlot>, answer: R) -> CoordinatorReplies<R> {
         self.arrived.insert(machine, (slots, answer));
         if self.machines.keys().any(|machine| !self.arrived.contains_key(machine)) {
@@ -121,7 +121,7 @@ impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
         answers.collect()
     }
 
-    /// Something has happened at a machine.
+    /// Adds the news of a machine.
     pub fn tell(&mut self, news: Vec<News>, answer: R) -> CoordinatorReplies<R> {
         news.into_iter().for_each(|one| self.note(one));
         let mut answers = vec![(answer, CoordinatorReply::Done)];
@@ -129,7 +129,7 @@ impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
         answers
     }
 
-    /// A machine is gone: whoever was there and has not left is lost.
+    /// Handles the loss of a machine: its ranks that have not left are lost.
     pub fn gone(&mut self, machine: &M) -> CoordinatorReplies<R> {
         self.followers.retain(|(follower, ..)| follower != machine);
         self.arrived.remove(machine);
@@ -149,7 +149,7 @@ impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
         self.ended.len() == self.size as usize && self.is_heard(own)
     }
 
-    /// Whether every machine but this one knows that somebody was lost.
+    /// Whether every machine but this one knows of a loss.
     pub fn is_loss_known(&self, own: &M) -> bool {
         self.news.iter().any(|one| matches!(one, News::Lost { .. })) && self.is_heard(own)
     }
@@ -161,7 +161,7 @@ impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
         others.all(|(_, machine)| machine.is_gone || machine.known == all)
     }
 
-    /// Keeps what is news: a rank ends once.
+    /// Adds news: a rank ends once.
     fn note(&mut self, news: News) {
         if let News::Left { rank, .. } | News::Lost { rank } = news {
             if self.ended.contains(&rank) {
@@ -172,7 +172,7 @@ impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
         self.news.push(news);
     }
 
-    /// Tells news to those who wait for some.
+    /// Sends news to the machines that wait for some.
     fn spread(&mut self) -> CoordinatorReplies<R> {
         let all = self.news.len() as u64;
         let is_behind = |(_, from, _): &mut (M, u64, R)| *from < all;
@@ -255,8 +255,9 @@ mod tests {
     }
 
     proptest! {
-        /// Two ranks at each of three machines: rounds end when all have come, with what the others
-        /// told; all who stay know the same news in the same order, and nobody ends twice.
+        /// Two ranks on each of three machines: rounds end when all have arrived, with the bytes of
+        /// the others; all machines that stay know the same news in the same order, and no rank
+        /// ends twice.
         #[test]
         fn captains_know_the_same_and_rounds_are_whole(
             events in prop::collection::vec(event(), 0..60),
@@ -301,7 +302,7 @@ mod tests {
                     }
                 };
                 play(&mut host, &mut leaders, answers);
-                // Whoever came to a round has ended it unless somebody is missing.
+                // A machine that has arrived leaves the round unless another one is missing.
                 let is_complete =
                     leaders.iter().all(|leader| leader.is_waiting && !leader.is_gone);
                 prop_assert!(!is_complete);
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_is_refused() {
+    fn ranks_that_contradict_others_are_refused() {
         let mut host = TeamCoordinator::new(2);
         let answers = host.come("a", (0, 0), 2, 1);
         assert_eq!(answers, [(1, CoordinatorReply::Accepted { coordinator: 0 })]);

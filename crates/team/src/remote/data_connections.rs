@@ -1,4 +1,4 @@
-//! How a process reaches the data servers of machines.
+//! The connections of a process to the data servers of machines.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -10,23 +10,23 @@ use parking_lot::Mutex;
 
 use super::message::{DataProtocol, DataRequest};
 
-/// How long a data server is looked for before it is asked whether that makes sense.
+/// The timeout of one attempt to open the port of a data server.
 const OPEN_TIMEOUT: Duration = Duration::from_millis(200);
-/// How often it is looked for.
+/// The number of attempts.
 const OPEN_ATTEMPTS: u32 = 50;
 
-/// The ways to the data servers, each opened when it is first used.
+/// The connections to data servers, each opened when it is first used.
 pub struct DataConnections {
     space: Space,
     servers: Mutex<HashMap<u32, RpcClient<DataProtocol>>>,
 }
 
-/// How a data server is called: the leader of its machine says which one it is.
+/// The port name of the data server of a machine leader.
 pub fn data_port(leader: u32) -> String {
     format!("data {leader}")
 }
 
-/// Where a directory is, and the key to it, as it stands on the board.
+/// Encodes the address and the key of a directory for the board.
 pub fn encode_directory(address: &Address, key: Option<&Key>) -> String {
     let place = match (&address.tcp, &address.unix) {
         (Some(tcp), _) => format!("tcp:{tcp}"),
@@ -37,12 +37,12 @@ pub fn encode_directory(address: &Address, key: Option<&Key>) -> String {
 }
 
 impl DataConnections {
-    /// In a space that there is.
+    /// Uses an existing space.
     pub fn new(space: Space) -> Self {
         Self { space, servers: Mutex::default() }
     }
 
-    /// By what stands on the board, under a name of its own.
+    /// Joins the directory on the board under a name of its own.
     pub fn connect(way: &str, name: &str) -> Result<Self, String> {
         let malformed = || format!("the board says {way:?}");
         let (place, key) = way.split_once(' ').ok_or_else(malformed)?;
@@ -58,8 +58,8 @@ impl DataConnections {
         Ok(Self::new(builder.build().map_err(|error| error.to_string())?))
     }
 
-    /// Asks the data server of a machine, which is looked for while it may be there. The bytes of the
-    /// answer may have a place where they are wanted.
+    /// Sends a request to the data server of a machine. Retries to open its port while
+    /// `may_be_there`. The bytes of the reply may go to a buffer of the caller.
     pub fn start(
         &self,
         leader: u32,

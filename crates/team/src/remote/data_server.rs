@@ -1,5 +1,5 @@
-//! The data server of a machine: it does for ranks of other machines what ranks of this one do
-//! themselves, and calls functions for all.
+//! The data server of a machine: it accesses memory for ranks of other machines, and runs callbacks
+//! for all.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,7 @@ use crate::machine_memory::{MachineMemory, Numbers};
 use crate::number::{Number, Word, with_kind};
 use crate::segments::SegmentPiece;
 
-/// Memory and functions that a data server knows, by their numbers.
+/// Memory and callbacks of a data server, by number.
 #[derive(Default)]
 pub struct Registry {
     memories: Mutex<HashMap<u64, Arc<MachineMemory>>>,
@@ -24,19 +24,19 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Keeps memory until all ranks have let it go; forgets what they have.
+    /// Adds memory, and drops memory that all ranks have released.
     pub fn add_memory(&self, number: u64, near: Arc<MachineMemory>, size: u32) {
         let mut memories = self.memories.lock();
         memories.retain(|_, near| near.released_by() < size);
         memories.insert(number, near);
     }
 
-    /// Keeps a function.
+    /// Adds a callback.
     pub fn add_callback(&self, number: u64, function: Arc<CallbackFn>) {
         self.callbacks.write().insert(number, function);
     }
 
-    /// Forgets a function.
+    /// Removes a callback.
     pub fn remove_callback(&self, number: u64) {
         self.callbacks.write().remove(&number);
     }
@@ -53,13 +53,13 @@ pub fn serve(port: &RpcServer<DataProtocol>, board: &Arc<Board>, registry: &Regi
         match port.recv() {
             Ok(asked) => answer(asked, board, registry),
             Err(RecvError::Closed { .. }) => return,
-            // Whoever is lost is noticed by its leader; what cannot be read was refused.
+            // The machine leader notices a lost rank; an undecodable request was refused.
             Err(_) => {}
         }
     }
 }
 
-/// Makes the port of a data server.
+/// Creates the port of a data server.
 pub fn open(space: &Space, leader: u32) -> Result<RpcServer<DataProtocol>, String> {
     RpcServer::new(space, &data_port(leader), PortOptions::default())
         .map_err(|error| error.to_string())
@@ -77,14 +77,14 @@ fn answer(asked: IncomingRequest<DataProtocol>, board: &Arc<Board>, registry: &R
             if board.lock_in(near.part(), number).try_lock_for(by) {
                 return answer.send(DataReply::Done);
             }
-            // Somebody has it: another thread waits, so that others are served meanwhile.
+            // The mutex is taken: another thread waits, so that this one serves others.
             let board = board.clone();
             let wait = move || {
                 let locked = board.lock_in(near.part(), number).lock_for(by);
                 answer.send_now(done(locked));
             };
             let thread = std::thread::Builder::new().name("team lock".to_owned());
-            // Without a thread the question is dropped, and the asker hears that.
+            // Without a thread the responder is dropped, and the client gets an error.
             let _ = thread.spawn(wait);
         }
         DataRequest::Call { number, from, target, header, data } => {
@@ -93,7 +93,7 @@ fn answer(asked: IncomingRequest<DataProtocol>, board: &Arc<Board>, registry: &R
             let Some(function) = function else {
                 return asked.reply(Err("there is no such callback".to_owned()));
             };
-            // What it was asked is dropped, and so check_reply.
+            // A panic drops the request, which replies.
             let _ = catch_unwind(AssertUnwindSafe(|| function(asked)));
         }
         question => answer.send(perform(question, board, registry).unwrap_or_else(|wrong| wrong)),
@@ -129,7 +129,7 @@ fn perform(
         }
         DataRequest::Get { memory, pieces } => {
             let near = registry.memory(memory)?;
-            // Nobody may have more memory allocated than there is to be read.
+            // Allocate no more memory than there is to read.
             let total = pieces.iter().try_fold(0_usize, |total, RankPiece { rank, piece }| {
                 near.pointer(*rank, piece.offset, piece.len)?;
                 total.checked_add(piece.len)
@@ -175,7 +175,7 @@ fn perform(
     }
 }
 
-/// Bytes that one answer may have.
+/// The longest reply, in bytes.
 pub const GET_LIMIT_BYTES: usize = 8 << 20;
 
 fn changed<T: Word + Into<u64>>(
@@ -190,7 +190,7 @@ fn changed<T: Word + Into<u64>>(
     was.map(Into::into)
 }
 
-/// Numbers that are to be added.
+/// Numbers to add.
 struct Added<'a> {
     near: &'a MachineMemory,
     board: &'a Board,

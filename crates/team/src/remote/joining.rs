@@ -1,4 +1,4 @@
-//! How the leaders of machines come together: one hosts, the others join it.
+//! How machine leaders find each other: one runs the coordinator, the others join it.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use crate::error::TeamError;
 use crate::local_rendezvous::Member;
 use crate::rendezvous::{Broker, Endpoint, MultiMachine, Rendezvous};
 
-/// How soon the host is looked for again.
+/// The pause between attempts to find the coordinator.
 pub const PAUSE: Duration = Duration::from_millis(20);
-/// Characters of the name of a space, at most.
+/// The longest name of a space, in characters.
 const NAME_CHARS: usize = 60;
 
-/// A leader that has come to the others.
+/// A machine leader that has joined the others.
 pub struct Joined {
-    /// In which leaders meet.
+    /// The space of the machine leaders.
     pub space: Space,
     pub endpoint: Endpoint,
-    /// Whether they meet here.
+    /// Whether the coordinator runs here.
     pub is_host: bool,
-    /// Who tells the others, if they meet here and somebody does.
+    /// The broker that knows this endpoint, if the coordinator runs here.
     pub broker: Option<Arc<dyn Broker>>,
 }
 
-/// Comes to the others: hosts if that falls to this leader, otherwise joins.
+/// Joins the others: runs the coordinator if that falls to this leader.
 pub fn join(
     member: &Member,
     multi_machine: &MultiMachine,
@@ -38,7 +38,7 @@ pub fn join(
     }
 }
 
-/// One more space of a leader, next to the one in which leaders meet.
+/// Creates one more space of a machine leader.
 pub fn further_space(
     member: &Member,
     multi_machine: &MultiMachine,
@@ -55,7 +55,7 @@ pub fn further_space(
     builder.build().map_err(not_met)
 }
 
-/// It hosts if the address is its own and nobody does yet; otherwise it joins.
+/// Hosts if the address is its own and no process listens there yet; otherwise joins.
 fn join_known(
     member: &Member,
     multi_machine: &MultiMachine,
@@ -67,7 +67,7 @@ fn join_known(
         let builder = || builder(member, multi_machine, &endpoint.key, "leader");
         match builder().listen_tcp(endpoint.address).host().build() {
             Ok(space) => return Ok(done(space, true)),
-            // It is the address of another machine, or somebody hosts already.
+            // Another machine has the address, or another process listens already.
             Err(SpaceError::Listen { .. }) => {}
             Err(error) => return Err(not_met(error)),
         }
@@ -76,7 +76,7 @@ fn join_known(
             Ok(space) => return Ok(done(space, false)),
             Err(error) if Instant::now() >= until => {
                 return Err(TeamError::Invalid(format!(
-                    "job {}: nobody is there for the team at {}: {error}; is that the address of \
+                    "job {}: no process listens for the team at {}: {error}; is that the address of \
                      the first machine, and does no other program use it?",
                     member.job, endpoint.address
                 )));
@@ -86,8 +86,8 @@ fn join_known(
     }
 }
 
-/// It offers to host, and does so if nobody has before; otherwise it joins who has. Whoever has
-/// offered and is gone is forgotten by the broker, so it is asked again.
+/// Offers to host, and does so if no other leader has before; otherwise joins that leader. The
+/// broker forgets an offer whose process is gone, so it is asked again.
 fn join_brokered(
     member: &Member,
     multi_machine: &MultiMachine,
@@ -124,20 +124,21 @@ fn join_brokered(
     }
 }
 
-/// What all spaces of a leader have. Machines that are only called so are reached as others are.
+/// The builder for all spaces of a machine leader. Machines that only have another name are reached
+/// like others.
 fn builder(member: &Member, multi_machine: &MultiMachine, key: &Key, what: &str) -> SpaceBuilder {
     let name = format!("{what} {} of {}", member.rank, member.job);
     let name = name.chars().take(NAME_CHARS).collect::<String>();
     Space::builder(&name).key(key.clone()).prefer_tcp(!multi_machine.machine.is_empty())
 }
 
-/// The address of this machine on the way to another, with a port that the system chooses.
+/// Returns the address of this machine towards another, with a port that the system chooses.
 fn own_address(there: SocketAddr) -> Result<SocketAddr, TeamError> {
     let find = || {
         let any: SocketAddr =
             if there.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
         let socket = UdpSocket::bind(any)?;
-        // Nothing is sent: the system only chooses the way.
+        // Nothing is sent: the system only chooses the route.
         socket.connect(there)?;
         Ok(SocketAddr::new(socket.local_addr()?.ip(), 0))
     };

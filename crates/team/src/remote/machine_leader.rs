@@ -1,12 +1,13 @@
-//! The leader of a machine: the process that speaks for it, and whose data server serves others.
+//! The machine leader: the process that speaks for its machine, and whose data server serves
+//! others.
 //!
-//! Its threads: the *steward* looks what ranks of this machine have to tell (they have come to a
-//! round, one has left or was lost), the *follower* hears what has happened elsewhere, the *data
-//! server* serves; one of all leaders has the *host* as well, where all meet.
+//! Its threads: the *reporter* reports rounds and ends of ranks of this machine, the *news feed*
+//! copies news of other machines to the board, the *data server* serves memory. One leader also
+//! runs the *coordinator*.
 //!
-//! Whoever waits in a space may have to read for the others who wait there, and to wake them. So on
-//! several machines the data server has a space of its own, and so have the questions that this
-//! process asks data servers: neither is ever woken by another thread.
+//! A thread that waits in a space may have to read for other waiting threads and wake them. So on
+//! several machines the data server has a space of its own, and so have the requests of this
+//! process to data servers: no other thread wakes either.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,40 +32,40 @@ use crate::error::TeamError;
 use crate::local_rendezvous::{AdmissionCheck, Member};
 use crate::rendezvous::{Broker, MultiMachine};
 
-/// The port of the host.
-const HOST_PORT: &str = "team";
-/// How long the host stays for those who have not heard the last news.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// The port of the coordinator.
+const COORDINATOR_PORT: &str = "team";
+/// The longest time that the coordinator stays for machines that do not know the last news.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a leader has.
+/// The threads and spaces of a machine leader.
 pub struct MachineLeader {
-    /// In which leaders meet.
+    /// The space of the machine leaders.
     meeting: Space,
-    /// In which the data server is.
+    /// The space of the data server.
     data: Space,
-    /// In which data servers are asked.
+    /// The space for requests to data servers.
     asking: Space,
     board: Arc<Board>,
     is_over: Arc<AtomicBool>,
-    host: Option<Arc<HostRoom>>,
-    /// Who tells the other leaders of the host, as long as they have to find it.
+    host: Option<Arc<CoordinatorEnd>>,
+    /// The broker that knows the coordinator, as long as other leaders must find it.
     offer: Option<(Arc<dyn Broker>, String)>,
-    steward: Option<JoinHandle<()>>,
+    reporter: Option<JoinHandle<()>>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Whether the host is needed any more.
+/// The end of the coordinator.
 #[derive(Default)]
-struct HostRoom {
-    /// Whether all have ended, or somebody was lost, and all know it.
+struct CoordinatorEnd {
+    /// Whether all ranks have ended, or one was lost, and all machines know it.
     is_over: Mutex<bool>,
     is_changed: Condvar,
 }
 
-type HostAsker = RpcClient<CoordinatorProtocol>;
+type CoordinatorClient = RpcClient<CoordinatorProtocol>;
 
 impl MachineLeader {
-    /// The leader of a machine of a team on one machine: only the data server.
+    /// Creates the leader of a team on one machine: only the data server.
     pub fn alone(
         member: &Member,
         board: Arc<Board>,
@@ -78,8 +79,8 @@ impl MachineLeader {
         Ok(leader)
     }
 
-    /// The leader of one of several machines: meets those of the others. Gives what asks the host
-    /// whether somebody may come.
+    /// Creates the leader of one of several machines and meets the others. Also returns the check
+    /// whether a rank may join.
     pub fn meet(
         member: &Member,
         multi_machine: &MultiMachine,
@@ -96,30 +97,30 @@ impl MachineLeader {
         let mut leader = Self::new(space, data, asking, board);
         leader.offer = broker.map(|broker| (broker, member.job.clone()));
         if is_host {
-            leader.start_host(member)?;
+            leader.start_coordinator(member)?;
         }
         let timeout = until.saturating_duration_since(Instant::now()).max(PAUSE);
-        let asker = HostAsker::open(&leader.meeting, HOST_PORT, timeout);
+        let asker = CoordinatorClient::open(&leader.meeting, COORDINATOR_PORT, timeout);
         let asker = asker.map_err(|error| TeamError::system("meeting other machines", error))?;
         let mut host = member.rank;
         if !is_host {
             let refused = |why| TeamError::Invalid(format!("job {}: {why}", member.job));
-            host = come(&asker, member, member.rank).map_err(refused)?;
+            host = ask_to_join(&asker, member, member.rank).map_err(refused)?;
         }
         leader.serve(member, registry)?;
         leader.follow(member, host, &asker)?;
         leader.tell(member, &asker)?;
         let own = member.clone();
-        Ok((leader, Box::new(move |rank| come(&asker, &own, rank).map(drop))))
+        Ok((leader, Box::new(move |rank| ask_to_join(&asker, &own, rank).map(drop))))
     }
 
     fn new(meeting: Space, data: Space, asking: Space, board: Arc<Board>) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
-        let (host, offer, steward, threads) = (None, None, None, Vec::new());
-        Self { meeting, data, asking, board, is_over, host, offer, steward, threads }
+        let (host, offer, reporter, threads) = (None, None, None, Vec::new());
+        Self { meeting, data, asking, board, is_over, host, offer, reporter, threads }
     }
 
-    /// The space in which data servers are to be asked.
+    /// The space for requests to data servers.
     pub fn space(&self) -> &Space {
         &self.asking
     }
@@ -137,30 +138,35 @@ impl MachineLeader {
         self.spawn("data", move || data_server::serve(&port, &board, &registry))
     }
 
-    fn start_host(&mut self, member: &Member) -> Result<(), TeamError> {
-        let port = RpcServer::new(&self.meeting, HOST_PORT, PortOptions::default());
+    fn start_coordinator(&mut self, member: &Member) -> Result<(), TeamError> {
+        let port = RpcServer::new(&self.meeting, COORDINATOR_PORT, PortOptions::default());
         let port = port.map_err(|error| TeamError::system("meeting other machines", error))?;
-        let room = Arc::new(HostRoom::default());
+        let room = Arc::new(CoordinatorEnd::default());
         self.host = Some(room.clone());
         let (size, rank, own) = (member.size, member.rank, self.meeting.id());
-        self.spawn("host", move || host(&port, (size, rank), own, &room))
+        self.spawn("coordinator", move || run_coordinator(&port, (size, rank), own, &room))
     }
 
-    /// Hears what has happened elsewhere, and writes it on the board.
-    fn follow(&mut self, member: &Member, host: u32, asker: &HostAsker) -> Result<(), TeamError> {
+    /// Starts the thread that copies news to the board.
+    fn follow(
+        &mut self,
+        member: &Member,
+        host: u32,
+        asker: &CoordinatorClient,
+    ) -> Result<(), TeamError> {
         let (board, is_over) = (self.board.clone(), self.is_over.clone());
-        let (asker, mut follower) = (asker.clone(), NewsFeed::new(member.rank, host));
-        self.spawn("follower", move || {
+        let (asker, mut feed) = (asker.clone(), NewsFeed::new(member.rank, host));
+        self.spawn("news feed", move || {
             loop {
-                let answer = asker.start(follower.question());
+                let answer = asker.start(feed.request());
                 match answer.and_then(PendingReply::wait) {
                     Ok(CoordinatorReply::News(news)) => {
-                        news.into_iter().for_each(|one| follower.note(&board, one));
+                        news.into_iter().for_each(|one| feed.note(&board, one));
                     }
                     Ok(_) => {}
                     Err(_) => {
                         if !is_over.load(Ordering::Acquire) {
-                            follower.host_gone(&board);
+                            feed.on_coordinator_gone(&board);
                         }
                         return;
                     }
@@ -169,17 +175,17 @@ impl MachineLeader {
         })
     }
 
-    /// Tells the host what ranks of this machine have to tell.
-    fn tell(&mut self, member: &Member, asker: &HostAsker) -> Result<(), TeamError> {
+    /// Starts the thread that reports to the coordinator.
+    fn tell(&mut self, member: &Member, asker: &CoordinatorClient) -> Result<(), TeamError> {
         let (board, is_over) = (self.board.clone(), self.is_over.clone());
-        let (asker, mut steward) = (asker.clone(), MachineReporter::new(member.size));
-        self.steward = Some(spawn("steward", move || {
+        let (asker, mut reporter) = (asker.clone(), MachineReporter::new(member.size));
+        self.reporter = Some(spawn("reporter", move || {
             loop {
-                // What is to be told is on the board before this leader ends: the look after that
-                // finds it.
+                // All ends are on the board before this leader stops: the check after that finds
+                // them.
                 let is_last = is_over.load(Ordering::Acquire);
                 let known = board.news();
-                look(&mut steward, &board, &asker);
+                report(&mut reporter, &board, &asker);
                 if is_last {
                     return;
                 }
@@ -189,17 +195,17 @@ impl MachineLeader {
         Ok(())
     }
 
-    /// Nobody looks for the host any more: all have come, or nobody waits for them.
+    /// Withdraws the offer: all have joined, or the wait is over.
     pub fn withdraw(&mut self) {
         if let Some((broker, job)) = self.offer.take() {
             broker.withdraw(&job);
         }
     }
 
-    /// Waits until all others have heard what they must.
-    pub fn say_farewell(&self) {
+    /// Waits until all other machines know what they must.
+    pub fn wait_for_others(&self) {
         if let Some(room) = &self.host {
-            let until = Instant::now() + FAREWELL;
+            let until = Instant::now() + FAREWELL_TIMEOUT;
             let mut is_over = room.is_over.lock();
             while !*is_over {
                 if room.is_changed.wait_until(&mut is_over, until).timed_out() {
@@ -214,9 +220,9 @@ impl MachineLeader {
         self.withdraw();
         self.is_over.store(true, Ordering::Release);
         self.board.wake_leader();
-        if let Some(steward) = self.steward.take() {
-            // What it has to tell is told first.
-            let _ = steward.join();
+        if let Some(reporter) = self.reporter.take() {
+            // It first reports what is left.
+            let _ = reporter.join();
         }
         for space in [&self.asking, &self.data, &self.meeting] {
             space.close();
@@ -238,8 +244,8 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     thread.spawn(work).map_err(|error| TeamError::system("a thread", error))
 }
 
-/// Asks the host whether a rank may come; which leader is at the host.
-fn come(asker: &HostAsker, member: &Member, rank: u32) -> Result<u32, String> {
+/// Asks the coordinator whether a rank may join; returns the leader at the coordinator.
+fn ask_to_join(asker: &CoordinatorClient, member: &Member, rank: u32) -> Result<u32, String> {
     let question = CoordinatorRequest::Join { leader: member.rank, rank, size: member.size };
     match asker.start(question).and_then(PendingReply::wait) {
         Ok(CoordinatorReply::Accepted { coordinator: host }) => Ok(host),
@@ -249,32 +255,32 @@ fn come(asker: &HostAsker, member: &Member, rank: u32) -> Result<u32, String> {
     }
 }
 
-/// Tells the host what the steward finds.
-fn look(steward: &mut MachineReporter, board: &Arc<Board>, asker: &HostAsker) {
-    if let Some(ends) = steward.look_for_ends(board) {
-        // If the host is lost, the follower hears it.
+/// Reports what the reporter finds.
+fn report(reporter: &mut MachineReporter, board: &Arc<Board>, asker: &CoordinatorClient) {
+    if let Some(ends) = reporter.take_ends(board) {
+        // If the coordinator is lost, the news feed notices.
         asker.call_then(ends, drop);
     }
-    if let Some((number, round)) = steward.look_for_round(board) {
+    if let Some((number, round)) = reporter.take_round(board) {
         let board = board.clone();
         asker.call_then(round, move |answer| {
             if let Some(mut end) = answer.ok().and_then(|answer| RoundEnd::new(number, answer)) {
-                while end.go_on(&board) {}
+                while end.write_next(&board) {}
             }
         });
     }
 }
 
-/// Runs the host until the space is closed.
-fn host(
+/// Runs the coordinator until the space is closed.
+fn run_coordinator(
     port: &RpcServer<CoordinatorProtocol>,
     (size, rank): (u32, u32),
     own: SpaceId,
-    room: &HostRoom,
+    room: &CoordinatorEnd,
 ) {
     let mut host: TeamCoordinator<SpaceId, Option<Responder<CoordinatorProtocol>>> =
         TeamCoordinator::new(size);
-    // The leader at the host is the first whom all know.
+    // The leader at the coordinator is the first one.
     host.come(own, (rank, rank), size, None);
     loop {
         let answers = match port.recv() {

@@ -1,34 +1,34 @@
-//! What the leader of a machine tells the host, and what becomes of the answers: a state machine
+//! The reports of a machine leader to the coordinator, and the ends of rounds: a state machine
 //! without I/O.
 //!
-//! The steward looks at the board of its machine, again whenever the board has news for it. The end
-//! of a rank is told once. A round is told once, when all ranks of the machine have come to it.
+//! The reporter reads the board of its machine whenever the board has news. It reports the end of a
+//! rank once, and a round once, when all ranks of the machine have arrived.
 
 use std::collections::VecDeque;
 
 use super::message::{CoordinatorReply, CoordinatorRequest, News, RoundSlot};
 use crate::board::Board;
 
-/// What the steward of a machine knows.
+/// The reporter of a machine.
 pub struct MachineReporter {
-    /// Of whose end the host was told.
+    /// The ranks whose end was reported.
     told: Vec<bool>,
-    /// The round to which this machine has come, as the host was told.
+    /// The last reported round.
     sent: Option<u32>,
 }
 
 impl MachineReporter {
-    /// The steward of a machine of a team of this size.
+    /// Creates the reporter of a machine in a team of this size.
     pub fn new(size: u32) -> Self {
         Self { told: vec![false; size as usize], sent: None }
     }
 
-    /// The ends that the host is to be told of.
-    pub fn look_for_ends(&mut self, board: &Board) -> Option<CoordinatorRequest> {
+    /// Returns the ends of ranks to report.
+    pub fn take_ends(&mut self, board: &Board) -> Option<CoordinatorRequest> {
         let near = board.machine_ranks();
         let left: Vec<u32> = near.iter().copied().filter(|rank| board.has_left(*rank)).collect();
-        // Others leave because of whoever left first, and all because of a loss. So these are looked
-        // for after the others, lest they are missed, and told before them, since the first counts.
+        // Ranks leave because of the rank that left first, and all because of a loss. Read these
+        // last so that none is missed; report them first, because the first report wins.
         let first = board.first_left().filter(|rank| near.contains(rank));
         let lost = board.lost().map(|rank| News::Lost { rank });
         let before = board.left_before();
@@ -42,9 +42,9 @@ impl MachineReporter {
         (!news.is_empty()).then_some(CoordinatorRequest::Report { news })
     }
 
-    /// The round that the host is to be told of: its number, and the question, which is check_reply
-    /// when it is over.
-    pub fn look_for_round(&mut self, board: &Board) -> Option<(u32, CoordinatorRequest)> {
+    /// Returns the round to report: its number, and the request, whose reply comes when the round
+    /// is over.
+    pub fn take_round(&mut self, board: &Board) -> Option<(u32, CoordinatorRequest)> {
         let number = board.machine_round().filter(|round| self.sent != Some(*round))?;
         self.sent = Some(number);
         let slot = |rank: u32| {
@@ -56,14 +56,14 @@ impl MachineReporter {
     }
 }
 
-/// The end of a round, as it comes to the board of a machine.
+/// The end of a round on the board of a machine.
 pub struct RoundEnd {
     number: u32,
     slots: VecDeque<RoundSlot>,
 }
 
 impl RoundEnd {
-    /// What the host has check_reply to a round; nothing if that is not its end.
+    /// Creates it from the coordinator's reply; none if that is not the end of a round.
     pub fn new(number: u32, answer: CoordinatorReply) -> Option<Self> {
         match answer {
             CoordinatorReply::Round(slots) => Some(Self { number, slots: slots.into() }),
@@ -71,9 +71,9 @@ impl RoundEnd {
         }
     }
 
-    /// Writes what one more rank of other machines has told; after the last one the round is over.
-    /// Whether it is not over yet.
-    pub fn go_on(&mut self, board: &Board) -> bool {
+    /// Writes the slot of one more rank of other machines; after the last one ends the round.
+    /// Returns whether more is left.
+    pub fn write_next(&mut self, board: &Board) -> bool {
         match self.slots.pop_front() {
             Some(RoundSlot { rank, call, bytes }) => {
                 board.write_slot(rank, self.number, &call, &bytes)
@@ -104,16 +104,16 @@ mod tests {
         (1..3).for_each(|rank| boards[0].admit(rank));
         boards[0].joined_elsewhere(3, 3);
         let mut steward = MachineReporter::new(4);
-        assert!(steward.look_for_ends(&boards[0]).is_none());
+        assert!(steward.take_ends(&boards[0]).is_none());
         for rank in [2, 0, 3] {
             boards[rank].leave();
         }
         boards[0].on_process_gone(1);
-        let Some(CoordinatorRequest::Report { news }) = steward.look_for_ends(&boards[0]) else {
-            panic!("there is something to tell")
+        let Some(CoordinatorRequest::Report { news }) = steward.take_ends(&boards[0]) else {
+            panic!("there are ends to report")
         };
         let left = |rank| News::Left { rank, before: 0 };
         assert_eq!(news, [News::Lost { rank: 1 }, left(2), left(0)]);
-        assert!(steward.look_for_ends(&boards[0]).is_none());
+        assert!(steward.take_ends(&boards[0]).is_none());
     }
 }

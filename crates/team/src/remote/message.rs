@@ -1,4 +1,4 @@
-//! What machines of a team tell each other.
+//! The messages between machines of a team.
 
 use pario_net::{Bulk, Protocol};
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ impl Protocol for DataProtocol {
     type Reply = DataReply;
 }
 
-/// What the leader of a machine tells the host.
+/// A request of a machine leader to the coordinator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum CoordinatorRequest {
     /// A rank has come to the machine of a leader.
@@ -38,55 +38,55 @@ pub enum CoordinatorRequest {
         /// How many there are, as it says.
         size: u32,
     },
-    /// What has happened, from this number on; check_reply when there is something.
+    /// Follows the news from this number on; the reply comes when there are some.
     Follow {
-        /// How many of the news are known.
+        /// The number of known news.
         from: u64,
     },
-    /// All ranks of the machine have come to a round.
+    /// All ranks of the machine have arrived at a round.
     Round {
-        /// Which round.
+        /// The number of the round.
         number: u32,
-        /// What each rank of the machine has told.
+        /// The slots of the machine's ranks.
         slots: Vec<RoundSlot>,
     },
-    /// What has happened at the machine.
+    /// News of the machine.
     Report {
         /// In this order.
         news: Vec<News>,
     },
 }
 
-/// What the host answers.
+/// A reply of the coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum CoordinatorReply {
-    /// It is known now.
+    /// Done.
     Done,
-    /// A rank may come.
+    /// The rank may join.
     Accepted {
-        /// The leader at the host.
+        /// The leader at the coordinator.
         coordinator: u32,
     },
-    /// It cannot be.
+    /// The rank cannot join.
     Refused(String),
     /// What has happened.
     News(Vec<News>),
-    /// All have come to the round: what those of other machines have told.
+    /// The round is over: the slots of other machines.
     Round(Vec<RoundSlot>),
 }
 
-/// What a rank has called in a round, and what it has told.
+/// The call of a rank in a round, with its bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RoundSlot {
     /// The rank.
     pub rank: u32,
     /// The call, as it stands on the board.
     pub call: [u8; CALL_BYTES],
-    /// What it has told.
+    /// Its bytes.
     pub bytes: Bulk,
 }
 
-/// What happens to ranks.
+/// News about a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum News {
     /// A rank has come to the machine of a leader.
@@ -96,7 +96,7 @@ pub enum News {
         /// The leader.
         leader: u32,
     },
-    /// A rank has left, before it came to this round.
+    /// A rank has left before this round.
     Left {
         /// The rank.
         rank: u32,
@@ -117,7 +117,7 @@ pub struct RankPiece {
     pub piece: SegmentPiece,
 }
 
-/// What is asked of the data server of a machine.
+/// A request to the data server of a machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum DataRequest {
     /// Copy these bytes to pieces of segments.
@@ -132,13 +132,13 @@ pub enum DataRequest {
     Lock { memory: u64, number: usize, by: u32 },
     /// TeamMutexGuard it.
     Unlock { memory: u64, number: usize, by: u32 },
-    /// A rank has no use for the memory any more.
+    /// Release memory that a rank does not use any more.
     Release { memory: u64 },
     /// Call a function.
     Call { number: u64, from: u32, target: u32, header: Bulk, data: Bulk },
 }
 
-/// A change by one instruction.
+/// An atomic change of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AtomicChange {
     Add32(u32),
@@ -147,19 +147,19 @@ pub enum AtomicChange {
     Swap64(u64),
 }
 
-/// What a data server answers.
+/// A reply of a data server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum DataReply {
-    /// It is done.
+    /// Done.
     Done,
-    /// The bytes that were asked for.
+    /// The requested bytes.
     Bytes(Bulk),
-    /// What was there before.
+    /// The previous value.
     Previous(u64),
-    /// It cannot be done.
+    /// The request is invalid.
     Invalid(String),
-    /// Who has the mutex is gone.
+    /// The rank that holds the mutex is gone.
     HolderGone { rank: u32, has_left: bool },
-    /// The function has failed.
+    /// The callback has failed.
     CallbackFailed(String),
 }

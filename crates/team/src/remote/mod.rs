@@ -1,4 +1,4 @@
-//! Other machines: how they meet, and how one uses their memory.
+//! Other machines: how they meet, and how ranks use their memory.
 
 pub mod coordinator;
 pub mod data_connections;

@@ -1,34 +1,33 @@
-//! What the leader of a machine hears from the host: a state machine without I/O.
+//! The news that a machine leader gets from the coordinator: a state machine without I/O.
 //!
-//! The list of news is followed to its end, in order, and written on the board. The host is asked for
-//! more only when all that was heard is written there: it knows by that who has heard what.
+//! The feed copies the list of news to the board, in order. It asks the coordinator for more only
+//! when all known news are on the board: so the coordinator knows which machine knows what.
 
 use super::message::{CoordinatorRequest, News};
 use crate::board::Board;
 
-/// What the follower of a machine knows.
+/// The news feed of a machine.
 pub struct NewsFeed {
     /// The leader of this machine.
     own: u32,
-    /// The leader at the host.
+    /// The leader at the coordinator.
     host: u32,
-    /// How many of the news are on the board.
+    /// The number of news on the board.
     known: u64,
 }
 
 impl NewsFeed {
-    /// The follower of the machine of a leader; which one is at the host.
+    /// Creates the feed of a machine; `host` is the leader at the coordinator.
     pub fn new(own: u32, host: u32) -> Self {
         Self { own, host, known: 0 }
     }
 
-    /// What the host is to be asked.
-    pub fn question(&self) -> CoordinatorRequest {
+    /// The next request to the coordinator.
+    pub fn request(&self) -> CoordinatorRequest {
         CoordinatorRequest::Follow { from: self.known }
     }
 
-    /// Writes the next one of the news on the board. What ranks of this machine do, they write
-    /// themselves.
+    /// Writes the next news on the board. Ranks of this machine write their own.
     pub fn note(&mut self, board: &Board, news: News) {
         self.known += 1;
         match news {
@@ -41,8 +40,8 @@ impl NewsFeed {
         }
     }
 
-    /// The host is gone: with it its leader is lost, unless all have left.
-    pub fn host_gone(&self, board: &Board) {
+    /// Handles the loss of the coordinator: its leader is lost, unless all ranks have left.
+    pub fn on_coordinator_gone(&self, board: &Board) {
         if !board.have_all_left() {
             board.mark_lost(self.host);
         }
@@ -59,11 +58,11 @@ mod tests {
     use crate::board::shape;
 
     #[test]
-    fn a_host_that_is_gone_before_it_has_told_anything_is_who_is_lost() {
+    fn a_coordinator_that_is_gone_before_any_news_is_the_lost_rank() {
         let memory = Arc::new(SharedMemory::new(shape(2)).unwrap());
         let board = Board::new(memory.part(0), 2, 1);
         board.lead(true);
-        NewsFeed::new(1, 0).host_gone(&board);
+        NewsFeed::new(1, 0).on_coordinator_gone(&board);
         assert_eq!(board.lost(), Some(0));
     }
 }

@@ -1,4 +1,4 @@
-//! Questions of a rank to the data servers of machines, and what it means if there is no answer.
+//! Requests of a rank to the data servers of machines, and what a missing reply means.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::board::MissingRank;
 use crate::error::TeamError;
 use crate::team::Team;
 
-/// How long it may take until a loss that one process knows of is known to another.
+/// The time within which a loss that one process knows is known to the others.
 pub const LOSS_SPREAD_TIME: Duration = Duration::from_secs(1);
 
 impl Team {
-    /// Begins to ask the data server of a rank's machine.
+    /// Sends a request to the data server of a rank's machine.
     pub(crate) fn start_request(
         &self,
         rank: u32,
@@ -24,7 +24,7 @@ impl Team {
         self.start_request_into(rank, question, None)
     }
 
-    /// The same, with a place for the bytes of the answer.
+    /// Like `start_request`, with a buffer for the bytes of the reply.
     pub(crate) fn start_request_into(
         &self,
         rank: u32,
@@ -39,7 +39,7 @@ impl Team {
         {
             Ok(Ok(pending)) => Ok(pending),
             Ok(Err(_)) => Err(self.no_reply_error(rank)),
-            // The way leads over the host, which ends when somebody is lost.
+            // The connection needs the coordinator, which ends after a loss.
             Err(error) => match self.shared.board.wait_for_loss(LOSS_SPREAD_TIME) {
                 Some(rank) => Err(self.shared.error(MissingRank::Lost(rank))),
                 None => Err(error),
@@ -47,7 +47,7 @@ impl Team {
         }
     }
 
-    /// Asks the data server of a rank's machine.
+    /// Sends a request to the data server of a rank's machine, and waits for the reply.
     pub(crate) fn request_data(
         &self,
         rank: u32,
@@ -56,7 +56,7 @@ impl Team {
         self.check_reply(rank, self.start_request(rank, question)?.wait())
     }
 
-    /// What came of a question.
+    /// Checks a reply.
     pub(crate) fn check_reply(
         &self,
         rank: u32,
@@ -75,20 +75,20 @@ impl Team {
         }
     }
 
-    /// The data server of a rank's machine does not answer: its leader has ended, perhaps because it
-    /// has heard of a loss earlier than this process.
+    /// The error when the data server of a rank's machine does not reply: its machine leader has
+    /// ended, perhaps because it has learnt of a loss earlier than this process.
     fn no_reply_error(&self, rank: u32) -> TeamError {
         let leader = self.leader_of(rank);
         let lost = self.shared.board.wait_for_loss(LOSS_SPREAD_TIME).unwrap_or(leader);
         self.shared.error(MissingRank::Lost(lost))
     }
 
-    /// A data server has check_reply something else than was asked for.
+    /// The error for a reply of the wrong kind.
     pub(crate) fn unexpected_reply(&self, rank: u32, answer: DataReply) -> TeamError {
         TeamError::System(format!("the data server of rank {rank} answers {answer:?}"))
     }
 
-    /// The way to data servers.
+    /// The connections to data servers.
     fn data_connections(&self) -> Result<Arc<DataConnections>, TeamError> {
         let mut link = self.shared.data_connections.lock();
         if let Some(link) = &*link {

@@ -131,7 +131,7 @@ fn who_gets_no_answer_is_told() {
         let silent = silent.unwrap();
         for header in [&b"panic"[..], b""] {
             for rank in 0..2 {
-                let why = "it gave no answer".to_owned();
+                let why = "it gave no reply".to_owned();
                 let error = silent.call(rank, header, b"").unwrap_err();
                 assert_eq!(error, TeamError::Callback { rank, why });
             }

@@ -148,13 +148,13 @@ impl Machine {
     pub fn look(&mut self) {
         if !std::mem::replace(&mut self.is_looking, true) {
             self.seen = Some(self.board.news());
-            if let Some(ends) = self.steward.look_for_ends(&self.board) {
+            if let Some(ends) = self.steward.take_ends(&self.board) {
                 self.link.ask(What::Tell, ends);
             }
             return;
         }
         self.is_looking = false;
-        if let Some((number, round)) = self.steward.look_for_round(&self.board) {
+        if let Some((number, round)) = self.steward.take_round(&self.board) {
             self.link.ask(What::Round(number), round);
         }
     }
@@ -162,7 +162,7 @@ impl Machine {
     /// Asks the host for more news.
     pub fn follow(&mut self) {
         if let Some(follower) = &self.follower {
-            self.link.ask(What::Follow, follower.question());
+            self.link.ask(What::Follow, follower.request());
         }
     }
 

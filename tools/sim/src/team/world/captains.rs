@@ -70,7 +70,7 @@ impl World {
             Some(Down::Answer(what, answer)) => bail!("{answer:?} is the answer to {what:?}"),
             Some(Down::Broken) => {
                 if let Some(follower) = &machine.follower {
-                    follower.host_gone(&machine.board);
+                    follower.on_coordinator_gone(&machine.board);
                     if let Some(process) = machine.gate.take() {
                         self.set(process, Stage::Absent);
                     }

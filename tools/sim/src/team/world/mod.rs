@@ -237,7 +237,7 @@ impl World {
             Action::Finish(number) => {
                 let machine = &mut self.machines[number];
                 if let Some(ending) = &mut machine.ending
-                    && !ending.go_on(&machine.board)
+                    && !ending.write_next(&machine.board)
                 {
                     machine.ending = None;
                     self.model.end_round(number);
