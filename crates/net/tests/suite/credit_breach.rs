@@ -1,5 +1,5 @@
-//! Peers that know the protocol and send more than they may: cut off, with a reason that is kept,
-//! while everybody else goes on.
+//! Peers that know the protocol and send more than they may: the space cuts them off and records
+//! the reason, and all others go on.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -32,12 +32,12 @@ impl Spendthrift {
         Self { peer, channel }
     }
 
-    /// Asks for the port. When the answer is there, all that was sent before has been looked at.
+    /// Opens the port. When the reply is there, all bytes sent before were handled.
     fn find(&mut self) {
         self.peer.find("narrow");
     }
 
-    /// Sends tokens in one packet. Who is cut off meanwhile has sent enough.
+    /// Sends tokens in one packet. A peer that is cut off in between has sent enough.
     fn send(&mut self, kind: FrameKind, token: &[u8], count: usize) {
         let head = postcard::to_allocvec(token).unwrap();
         let heads = vec![head.as_slice(); count];
@@ -69,7 +69,7 @@ fn cut_off(sin: impl FnOnce(&mut Spendthrift), admitted: usize, reason: &str) {
     // Nothing is received before, since that would give credit back.
     peer.sees_the_end();
 
-    // The event comes behind what was sent rightly, and whoever sees it finds the reason.
+    // The event comes after the rightly sent tokens, and its reason is recorded before it.
     for _ in 0..admitted {
         assert_eq!(input.recv_timeout(SOON).unwrap(), TOKEN);
     }

@@ -1,4 +1,4 @@
-//! Descriptors over a Unix socket, and callers that mean harm.
+//! Descriptors over a Unix socket, and clients that mean harm.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -23,8 +23,8 @@ impl Place {
         Self { path: folder.path().join("door"), _folder: folder }
     }
 
-    /// A door that gives as many files as it is asked for; each holds its own number.
-    fn door(&self) -> DescriptorServer {
+    /// A server that passes as many files as requested; each holds its own number.
+    fn server(&self) -> DescriptorServer {
         let give = |user: &User, request: &[u8]| {
             assert_eq!(user.pid, std::process::id());
             let Ok(count) = std::str::from_utf8(request).unwrap_or("").parse::<u32>() else {
@@ -50,7 +50,7 @@ impl Place {
     }
 }
 
-/// Asks for so many and looks at all of them.
+/// Requests files and checks all of them.
 fn check(client: &mut DescriptorClient, count: u32) {
     let (bytes, files) = client.request(count.to_string().as_bytes()).unwrap().unwrap();
     assert_eq!(bytes, count.to_string().repeat(3).as_bytes());
@@ -71,7 +71,7 @@ fn files_are_given_one_answer_after_the_other() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
     let place = Place::new();
-    let door = place.door();
+    let door = place.server();
     let mut client = DescriptorClient::connect(&place.path).unwrap();
     for count in [0, 1, 600, 253, 254, 506, 2] {
         check(&mut client, count);
@@ -85,7 +85,7 @@ fn files_are_given_one_answer_after_the_other() {
     assert_eq!(client.request(b"panic").unwrap().unwrap_err(), b"the handler panicked");
     check(&mut client, 3);
 
-    // Another door cannot be opened at the same place, but after this one.
+    // Another server cannot listen at the same path, but after this one it can.
     let again = || DescriptorServer::open(&place.path, false, |_, _| Ok((Vec::new(), Vec::new())));
     assert_eq!(again().unwrap_err().kind(), ErrorKind::AddrInUse);
     drop(door);
@@ -99,7 +99,7 @@ fn files_are_given_one_answer_after_the_other() {
 #[test]
 fn many_clients_are_served_at_once() {
     let place = Place::new();
-    let _door = place.door();
+    let _door = place.server();
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
@@ -113,7 +113,7 @@ fn many_clients_are_served_at_once() {
 #[test]
 fn callers_that_mean_harm_are_let_go() {
     let place = Place::new();
-    let _door = place.door();
+    let _door = place.server();
     let mut honest = DescriptorClient::connect(&place.path).unwrap();
     check(&mut honest, 1);
 
@@ -122,14 +122,14 @@ fn callers_that_mean_harm_are_let_go() {
     assert_eq!(too_long.read(&mut [0; 9]).unwrap(), 0, "at once");
     check(&mut honest, 1);
 
-    // Leaves in the middle, or leaves with its answer unread.
+    // Leaves in the middle, or with its reply unread.
     for bytes in [&b"\x05"[..], b"\x05\0\0\0ab", b"\x03\0\0\x00200", b"\x03\0\0\x00600\x01\0\0\0x"]
     {
         place.knock().write_all(bytes).unwrap();
         check(&mut honest, 1);
     }
 
-    // Stops in the middle, says nothing, or asks on and on without taking its answers.
+    // Stops in the middle, sends nothing, or sends requests without reading the replies.
     let began = Instant::now();
     let mut midway = place.knock();
     midway.write_all(b"\x05\0\0\0ab").unwrap();
@@ -153,7 +153,7 @@ fn callers_that_mean_harm_are_let_go() {
     }
     deaf.set_nonblocking(false).unwrap();
     deaf.set_read_timeout(Some(SOON)).unwrap();
-    // It gets what was written before it was let go, and then nothing.
+    // It gets the bytes written before it was disconnected, and then nothing.
     let mut got = Vec::new();
     match deaf.read_to_end(&mut got) {
         Ok(_) => {}
@@ -166,7 +166,7 @@ fn callers_that_mean_harm_are_let_go() {
 #[test]
 fn the_most_silent_is_displaced_when_many_come() {
     let place = Place::new();
-    let _door = place.door();
+    let _door = place.server();
     let mut honest = DescriptorClient::connect(&place.path).unwrap();
     let mut silent: Vec<UnixStream> = Vec::new();
     for _ in 0..200 {
@@ -181,11 +181,11 @@ fn the_most_silent_is_displaced_when_many_come() {
     assert_eq!(&answer, b"\0\x03\0\0\0\0\0\0\x00000");
 }
 
-/// Many come at once to ask one thing: nobody is sent away by those behind it.
+/// Many clients come at once with one request each: later ones displace none of them.
 #[test]
 fn a_crowd_is_answered() {
     let place = Place::new();
-    let _door = place.door();
+    let _door = place.server();
     std::thread::scope(|scope| {
         for _ in 0..150 {
             scope.spawn(|| check(&mut DescriptorClient::connect(&place.path).unwrap(), 1));
@@ -193,11 +193,12 @@ fn a_crowd_is_answered() {
     });
 }
 
-/// Whoever asks on and on keeps nobody else waiting, and several requests may come together.
+/// A client that sends requests without end keeps no other waiting, and several requests may come
+/// together.
 #[test]
 fn callers_are_answered_in_turn() {
     let place = Place::new();
-    let _door = place.door();
+    let _door = place.server();
     let mut eager = place.knock();
     eager.write_all(&b"\x01\0\0\x000".repeat(500)).unwrap();
     let mut honest = DescriptorClient::connect(&place.path).unwrap();
@@ -211,7 +212,7 @@ fn callers_are_answered_in_turn() {
 #[test]
 fn random_bytes_harm_nobody() {
     let place = Place::new();
-    let _door = place.door();
+    let _door = place.server();
     let mut random = fastrand::Rng::with_seed(5);
     let mut honest = DescriptorClient::connect(&place.path).unwrap();
     for _ in 0..200 {

@@ -1,5 +1,6 @@
-//! Peers that forge: answers to what another peer was asked, channels to ports that are not theirs,
-//! credit that was never used. Each is cut off or gets nothing, and the honest ones notice nothing.
+//! Peers that forge: replies to requests of another peer, channels to ports that are not theirs,
+//! credit that was never used. The space cuts each off or gives it nothing, and honest peers notice
+//! nothing.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -18,7 +19,7 @@ fn fingerprint(name: &str) -> u64 {
     u64::from_le_bytes(*blake3::hash(name.as_bytes()).as_bytes().first_chunk().unwrap())
 }
 
-/// A host that is asked for numbers, and a client of it that listens, as few clients do.
+/// A host that serves numbers, and a client of it that listens, as few clients do.
 struct Conversation {
     host: Space,
     port: RpcServer<Test<u64, u64>>,
@@ -46,7 +47,7 @@ impl Conversation {
     }
 }
 
-/// The answers to the client's questions come in at a port of its space; no peer opens it by number.
+/// Replies to the client come in at a port of its space; no peer opens it by number.
 #[test]
 fn a_port_for_answers_cannot_be_opened_by_number() {
     let conversation = Conversation::new();
@@ -83,7 +84,7 @@ fn a_port_for_answers_cannot_be_found_by_name() {
     conversation.goes_on();
 }
 
-/// Answers that come over another link than the question left on do not count.
+/// Replies that come over another link than the request left on do not count.
 #[test]
 fn an_answer_over_another_link_ends_that_link() {
     let conversation = Conversation::new();
@@ -130,7 +131,8 @@ fn ask(peer: &mut RawPeer<TcpStream>, channel: u32, head: &[u8]) {
     peer.stream.write_all(&packet(channel, FrameKind::Token, &[head])).unwrap();
 }
 
-/// Credit for a channel without a limit would overflow it, and the answering thread would wait for ever.
+/// Credit for a channel without a limit would overflow it, and the replying thread would wait for
+/// ever.
 #[test]
 fn credit_that_was_not_used_ends_the_link() {
     let conversation = Conversation::new();

@@ -1,4 +1,4 @@
-//! A way to a host that lets through as much as it is told to.
+//! A gate to a host that passes as many bytes as the test allows.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
 use std::io::{Read, Write};
@@ -7,8 +7,8 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use pario_net::{Address, Space};
 
-/// Stands between a host and its guests. In each direction so many bytes pass as were allowed; all
-/// at first.
+/// Stands between a host and its guests. In each direction only the allowed number of bytes passes;
+/// all at first.
 pub struct Gate {
     pub address: Address,
     pub to_guests: Arc<Way>,
@@ -34,7 +34,7 @@ impl Way {
         Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() })
     }
 
-    /// Lets so many bytes more through, and nothing after them.
+    /// Passes this many bytes more, and nothing after them.
     pub fn allow(&self, bytes: u64) {
         let mut state = self.state.lock().unwrap();
         state.allowed = state.passed + bytes;

@@ -1,5 +1,5 @@
-//! Answers that are read straight to memory of the asker, and that are sent straight from files:
-//! what lands, and that memory which was taken back is left alone.
+//! Replies that are read straight into memory of the client, and that are sent straight from files:
+//! what is filled, and that memory which was taken back is left alone.
 
 use std::io::Write;
 use std::ptr::NonNull;
@@ -15,7 +15,7 @@ use pario_net::{
 const SOON: Duration = Duration::from_secs(10);
 const LEN: usize = 1 << 20;
 
-/// What is asked for: so many bytes.
+/// The request: a number of bytes.
 use crate::protocols::Test;
 
 type Port = RpcServer<Test<u64, (u64, Bulk)>>;
@@ -74,8 +74,8 @@ fn gated() -> (Space, Port, Gate, Space, Client) {
     let (host, port) = host();
     let gate = Gate::new(&host);
     let guest = Space::builder("guest").links(LinkChoice::Tcp).join(&gate.address).build().unwrap();
-    let asker = RpcClient::open(&guest, "bytes", SOON).unwrap();
-    (host, port, gate, guest, asker)
+    let client = RpcClient::open(&guest, "bytes", SOON).unwrap();
+    (host, port, gate, guest, client)
 }
 
 #[test]
@@ -86,17 +86,17 @@ fn an_answer_lands_where_it_is_wanted() {
         let host = builder("host").host().build().unwrap();
         let guest = builder("guest").join(&host.address()).build().unwrap();
         let server = serve(RpcServer::new(&host, "bytes", PortOptions::default()).unwrap());
-        let asker: Client = RpcClient::open(&guest, "bytes", SOON).unwrap();
+        let client: Client = RpcClient::open(&guest, "bytes", SOON).unwrap();
         let mut memory = vec![9; LEN];
-        let landing = lend(&mut memory);
-        let (len, bulk) = asker.start_into(LEN as u64, &landing).unwrap().wait().unwrap();
+        let buffer = lend(&mut memory);
+        let (len, bulk) = client.start_into(LEN as u64, &buffer).unwrap().wait().unwrap();
         assert_eq!(len, LEN as u64);
         if links == LinkChoice::Nearest {
             // By memory nothing is read, and bulk moves as it is.
-            assert!(!landing.take_back());
+            assert!(!buffer.take_back());
             assert!(bulk[..] == content(LEN) && memory.iter().all(|byte| *byte == 9));
         } else {
-            assert!(landing.take_back());
+            assert!(buffer.take_back());
             assert!(bulk.is_empty() && memory == content(LEN));
         }
         host.close();
@@ -109,11 +109,11 @@ fn in_virtual_time_answers_come_as_usual() {
     let simulation = Simulation::new(3);
     let (host, guest) = (simulation.space("host").unwrap(), simulation.space("guest").unwrap());
     let server = serve(RpcServer::new(&host, "bytes", PortOptions::default()).unwrap());
-    let asker: Client = RpcClient::open(&guest, "bytes", SOON).unwrap();
+    let client: Client = RpcClient::open(&guest, "bytes", SOON).unwrap();
     let mut memory = vec![9; LEN];
-    let landing = lend(&mut memory);
-    let (_, bulk) = asker.start_into(LEN as u64, &landing).unwrap().wait().unwrap();
-    assert!(!landing.take_back() && bulk[..] == content(LEN));
+    let buffer = lend(&mut memory);
+    let (_, bulk) = client.start_into(LEN as u64, &buffer).unwrap().wait().unwrap();
+    assert!(!buffer.take_back() && bulk[..] == content(LEN));
     simulation.kill(&host);
     server.join().unwrap();
 }
@@ -124,35 +124,35 @@ fn what_has_another_length_comes_as_usual() {
     let server = serve(port);
     let guest =
         Space::builder("guest").links(LinkChoice::Tcp).join(&host.address()).build().unwrap();
-    let asker: Client = RpcClient::open(&guest, "bytes", SOON).unwrap();
+    let client: Client = RpcClient::open(&guest, "bytes", SOON).unwrap();
     for len in [0, 100, LEN - 1, LEN + 1, 2 * LEN] {
         let mut memory = vec![9; LEN];
-        let landing = lend(&mut memory);
-        let (_, bulk) = asker.start_into(len as u64, &landing).unwrap().wait().unwrap();
-        assert!(!landing.take_back());
+        let buffer = lend(&mut memory);
+        let (_, bulk) = client.start_into(len as u64, &buffer).unwrap().wait().unwrap();
+        assert!(!buffer.take_back());
         assert!(bulk[..] == content(len) && memory.iter().all(|byte| *byte == 9));
     }
     host.close();
     server.join().unwrap();
 }
 
-/// Two answers for one landing: the second must not overwrite the first.
+/// Two replies for one buffer: the second must not overwrite the first.
 #[test]
-fn a_landing_is_used_once() {
+fn a_receive_buffer_is_used_once() {
     let (host, port) = host();
     let server = serve(port);
     let guest =
         Space::builder("guest").links(LinkChoice::Tcp).join(&host.address()).build().unwrap();
-    let asker: Client = RpcClient::open(&guest, "bytes", SOON).unwrap();
+    let client: Client = RpcClient::open(&guest, "bytes", SOON).unwrap();
     let mut memory = vec![9; LEN];
-    let landing = lend(&mut memory);
-    let both = [LEN as u64; 2].map(|len| asker.start_into(len, &landing).unwrap());
+    let buffer = lend(&mut memory);
+    let both = [LEN as u64; 2].map(|len| client.start_into(len, &buffer).unwrap());
     let lens = both.map(|pending| pending.wait().unwrap().1.len());
     assert_eq!(lens, [0, LEN]);
-    assert!(landing.take_back() && memory == content(LEN));
+    assert!(buffer.take_back() && memory == content(LEN));
     // Nor does one that comes after the memory was taken back.
     memory.fill(7);
-    let (_, bulk) = asker.start_into(LEN as u64, &landing).unwrap().wait().unwrap();
+    let (_, bulk) = client.start_into(LEN as u64, &buffer).unwrap().wait().unwrap();
     assert!(bulk[..] == content(LEN) && memory.iter().all(|byte| *byte == 7));
     host.close();
     server.join().unwrap();
@@ -162,28 +162,28 @@ fn a_landing_is_used_once() {
 /// link goes on.
 #[test]
 fn memory_that_was_taken_back_in_the_middle_of_an_answer_is_left_alone() {
-    let (host, port, gate, guest, asker) = gated();
+    let (host, port, gate, guest, client) = gated();
     let server = serve(port);
     for way in 0..3 {
         let mut memory = vec![9; LEN];
-        let landing = lend(&mut memory);
+        let buffer = lend(&mut memory);
         gate.to_guests.allow(LEN as u64 / 2);
-        let pending = asker.start_into(LEN as u64, &landing).unwrap();
+        let pending = client.start_into(LEN as u64, &buffer).unwrap();
         let deadline = Instant::now() + Duration::from_millis(50);
         let pending = pending.wait_until(deadline).expect_err("half of it is missing");
         gate.to_guests.wait_until_full();
         match way {
-            // The question is forgotten before or after the memory was taken back, or not at all.
+            // The request is forgotten before or after the memory was taken back, or not at all.
             0 => {
                 drop(pending);
-                assert!(!landing.take_back());
+                assert!(!buffer.take_back());
             }
             1 => {
-                assert!(!landing.take_back());
+                assert!(!buffer.take_back());
                 drop(pending);
             }
             _ => {
-                assert!(!landing.take_back());
+                assert!(!buffer.take_back());
                 gate.to_guests.open();
                 let (_, bulk) = pending.wait().unwrap();
                 assert!(bulk.is_empty(), "half an answer is none");
@@ -192,10 +192,10 @@ fn memory_that_was_taken_back_in_the_middle_of_an_answer_is_left_alone() {
         memory.fill(7);
         gate.to_guests.open();
         // Answers of a link come in order: when this one is there, the other one has been read.
-        let (_, bulk) = asker.start(5_000).unwrap().wait().unwrap();
+        let (_, bulk) = client.start(5_000).unwrap().wait().unwrap();
         assert_eq!(bulk[..], content(5_000));
         assert!(memory.iter().all(|byte| *byte == 7));
-        assert!(!landing.take_back());
+        assert!(!buffer.take_back());
     }
     guest.close();
     host.close();
@@ -204,18 +204,18 @@ fn memory_that_was_taken_back_in_the_middle_of_an_answer_is_left_alone() {
 
 #[test]
 fn a_link_that_is_lost_in_the_middle_of_an_answer_leaves_the_memory_alone() {
-    let (host, port, gate, guest, asker) = gated();
+    let (host, port, gate, guest, client) = gated();
     let server = serve(port);
     let mut memory = vec![9; LEN];
-    let landing = lend(&mut memory);
+    let buffer = lend(&mut memory);
     gate.to_guests.allow(LEN as u64 / 2);
-    let pending = asker.start_into(LEN as u64, &landing).unwrap();
+    let pending = client.start_into(LEN as u64, &buffer).unwrap();
     let deadline = Instant::now() + Duration::from_millis(20);
     let pending = pending.wait_until(deadline).expect_err("half of it is missing");
     gate.to_guests.wait_until_full();
     gate.cut();
     assert!(matches!(pending.wait(), Err(RpcError::Lost { .. })));
-    assert!(!landing.take_back());
+    assert!(!buffer.take_back());
     memory.fill(7);
     guest.close();
     assert!(memory.iter().all(|byte| *byte == 7));
@@ -231,21 +231,21 @@ fn taking_back_at_any_moment() {
     let server = serve(port);
     let guest =
         Space::builder("guest").links(LinkChoice::Tcp).join(&host.address()).build().unwrap();
-    let asker: Client = RpcClient::open(&guest, "bytes", SOON).unwrap();
+    let client: Client = RpcClient::open(&guest, "bytes", SOON).unwrap();
     let mut random = fastrand::Rng::with_seed(4);
     let mut landed = 0;
     for round in 0..300 {
         let mut memory = vec![9; LEN];
-        let landing = lend(&mut memory);
-        let pending = asker.start_into(LEN as u64, &landing).unwrap();
-        // Somebody else reads for this thread.
-        let other = asker.start(1).unwrap();
+        let buffer = lend(&mut memory);
+        let pending = client.start_into(LEN as u64, &buffer).unwrap();
+        // Another thread reads for this one.
+        let other = client.start(1).unwrap();
         let reader = std::thread::spawn(move || other.wait().unwrap());
         let end = Instant::now() + Duration::from_micros(random.u64(0..1_500));
         while Instant::now() < end {
             std::hint::spin_loop();
         }
-        if landing.take_back() {
+        if buffer.take_back() {
             landed += 1;
             assert!(memory == content(LEN));
         }
@@ -277,20 +277,20 @@ fn answers_come_from_files() {
             let part = FilePart::new(file.try_clone().unwrap(), 1_000, len);
             asked.responder.send_file((asked.request, Bulk::new()), part);
         });
-        let asker: Client = RpcClient::open(&guest, "bytes", SOON).unwrap();
+        let client: Client = RpcClient::open(&guest, "bytes", SOON).unwrap();
         let expected = |len: usize| {
             let mut bytes = content(LEN)[1_000..LEN.min(1_000 + len)].to_vec();
             bytes.resize(len, 0);
             bytes
         };
         let lens = [4_096, 50_001, LEN - 1_000, LEN, 2 * LEN];
-        let asked = lens.map(|len| asker.start(len as u64).unwrap());
+        let asked = lens.map(|len| client.start(len as u64).unwrap());
         for (pending, len) in asked.into_iter().zip(lens) {
             assert!(pending.wait().unwrap().1[..] == expected(len), "{len}");
             let mut memory = vec![9; len];
-            let landing = lend(&mut memory);
-            let (_, bulk) = asker.start_into(len as u64, &landing).unwrap().wait().unwrap();
-            assert!(landing.take_back() && bulk.is_empty() && memory == expected(len), "{len}");
+            let buffer = lend(&mut memory);
+            let (_, bulk) = client.start_into(len as u64, &buffer).unwrap().wait().unwrap();
+            assert!(buffer.take_back() && bulk.is_empty() && memory == expected(len), "{len}");
         }
         host.close();
         server.join().unwrap();
@@ -299,7 +299,7 @@ fn answers_come_from_files() {
 
 #[test]
 fn a_file_that_is_cut_while_it_is_sent_ends_in_zeros() {
-    let (host, port, gate, guest, asker) = gated();
+    let (host, port, gate, guest, client) = gated();
     const LONG: usize = 16 << 20;
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&[1; LONG]).unwrap();
@@ -310,7 +310,7 @@ fn a_file_that_is_cut_while_it_is_sent_ends_in_zeros() {
         asked.responder.send_file((asked.request, Bulk::new()), part);
     });
     gate.to_guests.allow(1 << 20);
-    let pending = asker.start(LONG as u64).unwrap();
+    let pending = client.start(LONG as u64).unwrap();
     let deadline = Instant::now() + Duration::from_millis(20);
     let pending = pending.wait_until(deadline).expect_err("most of it is missing");
     gate.to_guests.wait_until_full();
@@ -329,8 +329,8 @@ fn a_file_that_is_cut_while_it_is_sent_ends_in_zeros() {
 fn answers_within_a_process_take_no_files() {
     let space = Space::alone("alone");
     let port: Port = RpcServer::new(&space, "bytes", PortOptions::default()).unwrap();
-    let asker: Client = RpcClient::open(&space, "bytes", SOON).unwrap();
-    let pending = asker.start(1).unwrap();
+    let client: Client = RpcClient::open(&space, "bytes", SOON).unwrap();
+    let pending = client.start(1).unwrap();
     let asked = port.recv().unwrap();
     assert!(!asked.responder.can_send_files());
     asked.responder.send((1, Bulk::new()));

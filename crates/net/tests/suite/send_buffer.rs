@@ -37,8 +37,8 @@ fn gated() -> (Space, std::thread::JoinHandle<()>, Gate, Space, Client) {
     });
     let gate = Gate::new(&host);
     let guest = Space::builder("guest").links(LinkChoice::Tcp).join(&gate.address).build().unwrap();
-    let asker = RpcClient::open(&guest, "sevens", SOON).unwrap();
-    (host, server, gate, guest, asker)
+    let client = RpcClient::open(&guest, "sevens", SOON).unwrap();
+    (host, server, gate, guest, client)
 }
 
 fn now() -> Instant {
@@ -47,8 +47,8 @@ fn now() -> Instant {
 
 #[test]
 fn what_was_answered_is_given_back() {
-    let (host, server, _gate, guest, asker) = gated();
-    assert!(asker.releases_when_sent());
+    let (host, server, _gate, guest, client) = gated();
+    assert!(client.releases_when_sent());
     let mut memory = vec![7; LEN];
     for _ in 0..3 {
         memory.fill(7);
@@ -56,7 +56,7 @@ fn what_was_answered_is_given_back() {
         // SAFETY: the memory is used after `wait` only.
         let bulk = unsafe { buffer.lend(&memory) };
         assert!(!buffer.wait_until(now()), "it is lent");
-        assert_eq!(asker.start(bulk).unwrap().wait(), Ok(LEN as u64));
+        assert_eq!(client.start(bulk).unwrap().wait(), Ok(LEN as u64));
         buffer.wait();
         memory.fill(9);
     }
@@ -65,25 +65,25 @@ fn what_was_answered_is_given_back() {
     server.join().unwrap();
 }
 
-/// The host takes a part and no more: the memory is lent until the link is cut.
+/// The host reads a part and no more: the memory stays borrowed until the link is cut.
 #[test]
 fn what_is_not_taken_is_given_back_when_the_link_is_cut() {
-    let (host, server, gate, guest, asker) = gated();
+    let (host, server, gate, guest, client) = gated();
     let mut memory = vec![7; LEN];
     let buffer = SendBuffer::new();
     gate.to_host.allow(1 << 20);
     // SAFETY: the memory is used after `wait` only.
     let bulk = unsafe { buffer.lend(&memory) };
-    let pending = asker.start(bulk).unwrap();
+    let pending = client.start(bulk).unwrap();
     let deadline = now() + Duration::from_millis(50);
     let pending = pending.wait_until(deadline).expect_err("it was not received");
     gate.to_host.wait_until_full();
     assert!(!buffer.wait_until(now()));
-    asker.close_link("enough");
+    client.close_link("enough");
     buffer.wait();
     memory.fill(9);
     assert!(matches!(pending.wait(), Err(RpcError::Lost { .. })));
-    assert!(!asker.is_alive());
+    assert!(!client.is_alive());
     guest.close();
     host.close();
     server.join().unwrap();
@@ -91,13 +91,13 @@ fn what_is_not_taken_is_given_back_when_the_link_is_cut() {
 
 #[test]
 fn what_is_not_taken_is_given_back_when_the_link_is_lost() {
-    let (host, server, gate, guest, asker) = gated();
+    let (host, server, gate, guest, client) = gated();
     let memory = vec![7; LEN];
     let buffer = SendBuffer::new();
     gate.to_host.allow(1 << 20);
     // SAFETY: the memory is used after `wait` only.
     let bulk = unsafe { buffer.lend(&memory) };
-    let pending = asker.start(bulk).unwrap();
+    let pending = client.start(bulk).unwrap();
     gate.to_host.wait_until_full();
     gate.cut();
     assert!(matches!(pending.wait(), Err(RpcError::Lost { .. })));
@@ -108,19 +108,19 @@ fn what_is_not_taken_is_given_back_when_the_link_is_lost() {
     server.join().unwrap();
 }
 
-/// A question that is dropped unsent, and one that nobody can be asked, are given back at once.
+/// A request that is dropped unsent, and one that cannot be sent, release the memory at once.
 #[test]
 fn what_is_not_sent_is_given_back() {
-    let (host, server, _gate, guest, asker) = gated();
+    let (host, server, _gate, guest, client) = gated();
     let memory = vec![7; LEN];
     let buffer = SendBuffer::new();
     // SAFETY: the memory is used after `wait` only.
     drop(unsafe { buffer.lend(&memory) });
     buffer.wait();
-    asker.close_link("enough");
+    client.close_link("enough");
     // SAFETY: as above.
     let bulk = unsafe { buffer.lend(&memory) };
-    assert!(asker.start(bulk).is_err());
+    assert!(client.start(bulk).is_err());
     buffer.wait();
     guest.close();
     host.close();
@@ -131,14 +131,14 @@ fn what_is_not_sent_is_given_back() {
 fn within_a_process_the_receiver_has_it() {
     let space = Space::alone("alone");
     let port: Port = RpcServer::new(&space, "sevens", PortOptions::default()).unwrap();
-    let asker: Client = RpcClient::open(&space, "sevens", SOON).unwrap();
-    assert!(!asker.releases_when_sent());
+    let client: Client = RpcClient::open(&space, "sevens", SOON).unwrap();
+    assert!(!client.releases_when_sent());
     let memory = vec![7; 100];
     let buffer = SendBuffer::new();
     // SAFETY: the memory is used after `wait` only.
-    let pending = asker.start(unsafe { buffer.lend(&memory) }).unwrap();
+    let pending = client.start(unsafe { buffer.lend(&memory) }).unwrap();
     let asked = port.recv().unwrap();
-    asker.close_link("there is nothing to cut");
+    client.close_link("there is nothing to cut");
     assert!(!buffer.wait_until(now()));
     drop(asked.request);
     assert!(buffer.wait_until(now()));

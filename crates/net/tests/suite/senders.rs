@@ -1,4 +1,4 @@
-//! Who sent a token, and who may come in.
+//! The sender of a token, and which users may connect.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ fn builder(name: &str, links: LinkChoice) -> SpaceBuilder {
     Space::builder(name).listen_tcp("127.0.0.1:0".parse().unwrap()).links(links)
 }
 
-/// Sends from one space to another, and checks what the receiver is told of the sender.
+/// Sends from one space to another, and checks the sender that the receiver sees.
 fn check_sender(to: &Space, from: &Space, user: Option<&User>) {
     let input = to.input::<u32>("numbers").unwrap();
     let output = from.output::<u32>("numbers", SOON).unwrap();

@@ -1,4 +1,4 @@
-//! A process without descriptors: whoever knocks has to wait, and nobody else notices.
+//! A process without descriptors: new connections have to wait, and existing links notice nothing.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -44,7 +44,7 @@ enum Order {
 struct Report {
     address: Address,
     processor_time: Duration,
-    /// Why somebody was refused.
+    /// Why a peer was refused.
     reasons: Vec<String>,
 }
 
@@ -170,7 +170,7 @@ fn shortage(begin: Order, end: Order) {
     // One shortage is one refusal, however long it lasts.
     assert_eq!(after.reasons, ["no descriptors are left"]);
 
-    // Whoever has waited is let in, and so is whoever comes now.
+    // The waiting connections are accepted, and so are new ones.
     narrow.order(end);
     for (tcp, unix) in callers {
         is_greeted(tcp);

@@ -19,7 +19,7 @@ const THERE: &str = "PARIO_NET_TEST_SILENCE_THERE";
 const PULLED: &str = "PARIO_NET_TEST_SILENCE_PULLED";
 /// What the survivor does when the cable is pulled: nothing, or it sends.
 const TALKS: &str = "PARIO_NET_TEST_SILENCE_TALKS";
-/// Addresses in namespaces that nobody else uses.
+/// Addresses in namespaces that no other test uses.
 const SURVIVOR: &str = "10.77.0.1:4000";
 const OTHER: &str = "10.77.0.2:4000";
 

@@ -1,4 +1,4 @@
-//! Somebody who speaks bytes, not tokens, and two spaces that must not be disturbed by it.
+//! A peer that speaks bytes, not tokens, and two spaces that it must not disturb.
 
 #![allow(dead_code, reason = "not every suite needs all of it")]
 

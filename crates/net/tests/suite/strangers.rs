@@ -1,4 +1,4 @@
-//! Those who do not belong: refused or dropped with a reason, and nobody else is disturbed.
+//! Strangers: a space refuses or drops them with a reason, and no other peer is disturbed.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -89,7 +89,7 @@ fn who_stops_in_mid_frame_disturbs_nobody() {
     talk.goes_on();
     let new = builder("new").join(&host.address()).build().unwrap();
     new.input::<u8>("works").unwrap();
-    // Whoever does not finish the handshake is turned away in time.
+    // A peer that does not finish the handshake is rejected in time.
     refused(&host, "said nothing for too long");
 }
 

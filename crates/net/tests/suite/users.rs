@@ -268,7 +268,7 @@ fn the_socket_of_a_space_without_a_path_is_private() {
 
 const DEAF: &str = "PARIO_NET_TEST_DEAF";
 
-/// A space that listens nowhere has no listening socket at all, and still gets its answers.
+/// A space that listens nowhere has no listening socket at all, and still gets its replies.
 #[test]
 fn a_space_that_listens_nowhere_has_no_listener() {
     // In a process of its own: other tests listen, too.

@@ -60,7 +60,7 @@ fn golden_packets() {
     assert!(bulky[512..].iter().all(|&byte| byte == 7) && bulky.len() == 5512);
 }
 
-/// What a space says first, seen by somebody who only listens.
+/// The first bytes of a space, seen by a peer that only listens.
 #[test]
 fn golden_hello() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

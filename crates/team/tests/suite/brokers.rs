@@ -1,4 +1,4 @@
-//! Machines that are told by somebody where they meet.
+//! Machines that meet at an endpoint of a broker.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::ranks::new_job;
 use pario_team::{Broker, Endpoint, Key, MultiMachine, Rendezvous, Team, TeamError, TeamOptions};
 use parking_lot::Mutex;
 
-/// A broker in this process, which may name some places first at which nobody is.
+/// A broker in this process, which may name some dead endpoints first.
 #[derive(Debug, Default)]
 struct Memory {
     state: Mutex<State>,
@@ -43,13 +43,13 @@ impl Broker for Memory {
     }
 }
 
-/// A place at which nobody listens any more.
+/// An endpoint without a listener.
 fn deserted() -> Endpoint {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     Endpoint { address: listener.local_addr().unwrap(), key: Key::random() }
 }
 
-/// Has ranks meet, in turn on so many machines.
+/// Has ranks meet, in turn on this many machines.
 fn meet(
     broker: &Arc<Memory>,
     size: u32,
@@ -91,7 +91,7 @@ fn all_meet_where_the_first_offers_and_the_place_is_free_again() {
         });
         assert_eq!(broker.state.lock().place, None, "{size} ranks on {machines} machines");
     }
-    // Of each team with several ranks one machine was the host.
+    // One machine of each team with several ranks ran the coordinator.
     assert_eq!(broker.state.lock().withdrawn, 3);
 }
 
@@ -127,7 +127,7 @@ fn what_goes_wrong_is_told() {
     let error = Team::meet_with(&job, 2, 0, &options).unwrap_err();
     assert_eq!(error.to_string(), format!("job {job}: nobody knows"));
 
-    // Nobody comes to the only place that is told.
+    // No process listens at the only endpoint.
     let broker = Arc::new(Memory::default());
     broker.state.lock().deserted = vec![deserted()];
     let rendezvous = Rendezvous::Brokered(broker.clone());
@@ -138,7 +138,7 @@ fn what_goes_wrong_is_told() {
     assert_eq!(broker.state.lock().withdrawn, 0);
 }
 
-/// Who waits in vain for the others takes its offer back.
+/// A process whose wait for the others fails withdraws its offer.
 #[test]
 fn an_offer_ends_with_patience() {
     let broker = Arc::new(Memory::default());

@@ -1,4 +1,4 @@
-//! Functions that run at the machine of a rank.
+//! Callbacks, which run on the machine of a rank.
 
 #![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
@@ -86,7 +86,7 @@ fn many_callbacks_have_numbers_of_their_own() {
     });
 }
 
-/// Answers in another order than that of the questions: each waits for the next one.
+/// Replies in another order than that of the requests: each waits for the next one.
 #[test]
 fn answers_may_come_later_and_from_other_threads() {
     for machines in EVERY_WAY {

@@ -1,4 +1,4 @@
-//! What all ranks call together, against what one would compute alone.
+//! Collective calls, against what one process would compute alone.
 
 #![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
@@ -123,7 +123,7 @@ fn disagree(machines: Machines) {
         let TeamError::Disagree { calls, .. } = error else { panic!("{error}") };
         assert_eq!(calls, [broadcast, Call::Barrier, broadcast]);
     }
-    // Nobody may give another number of bytes, or of numbers.
+    // No rank may give another number of bytes, or of numbers.
     spread(2, machines, |team| {
         let mut bytes = vec![0; 3 + team.rank() as usize];
         let error = team.broadcast(0, &mut bytes).unwrap_err();
@@ -178,7 +178,7 @@ fn who_does_not_come_is_named() {
 #[test]
 fn what_cannot_be_a_team_is_refused() {
     let error = Team::meet("x", 2, 2).unwrap_err().to_string();
-    assert!(error.contains("rank 2 of 2 cannot be"), "{error}");
+    assert!(error.contains("rank 2 of 2 is not possible"), "{error}");
     // Both say how many there are, and it is not the same.
     let job = &new_job();
     let options = &TeamOptions { timeout: Duration::from_secs(2), ..TeamOptions::default() };

@@ -14,7 +14,7 @@ fn other_process() {
     let Some((team, doing)) = played() else { return };
     let error = work(&team, &doing);
     println!("says {error}");
-    // Whoever has heard of a loss has nobody to wait for.
+    // A rank that knows of a loss waits for no other.
     drop(team);
 }
 

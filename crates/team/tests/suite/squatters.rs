@@ -1,4 +1,5 @@
-//! Another user of the machine: it cannot take the name under which a team meets, nor come to it.
+//! Another user of the machine: it cannot take the name under which a team meets, nor join the
+//! team.
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::MetadataExt as _;

@@ -77,7 +77,7 @@ impl<S: Read + Write> RawPeer<S> {
         self.stream.write_all(&packet(CONTROL_CHANNEL, FrameKind::Token, &[&head])).unwrap();
     }
 
-    /// Asks for a port. When the answer is there, all that was sent before has been looked at.
+    /// Finds a port. When the reply is there, all bytes sent before were handled.
     pub fn find(&mut self, port: &str) -> PortInfo {
         self.requests += 1;
         let request = self.requests;
@@ -105,7 +105,7 @@ impl<S: Read + Write> RawPeer<S> {
         }
     }
 
-    /// Reads on until a request is answered.
+    /// Reads until the reply to a request.
     fn answer(&mut self, wanted: u64) -> Answer {
         loop {
             let came = std::mem::take(&mut self.came);

@@ -12,7 +12,7 @@ use pario_team::{Key, MultiMachine, Team, TeamOptions};
 static JOBS: AtomicU32 = AtomicU32::new(0);
 static HOSTS: AtomicU8 = AtomicU8::new(1);
 
-/// The name of a job that nobody else has.
+/// A job name that no other job has.
 pub fn new_job() -> String {
     let number = JOBS.fetch_add(1, Ordering::Relaxed);
     format!("test {number} of process {}", std::process::id())
@@ -25,7 +25,7 @@ pub enum Machines {
     One,
     /// So many on each, one after the other.
     Of(u32),
-    /// In turn on so many.
+    /// In turn on this many.
     InTurn(u32),
 }
 
