@@ -36,5 +36,5 @@ fuzz_target!(|input: (u8, Vec<Vec<u8>>)| {
 
     // What is no request is refused, also for one that comes after all this.
     let mut fresh = DescriptorClient::connect(&path).expect("the node listens");
-    assert!(fresh.ask(b"").expect("the node answers").is_err());
+    assert!(fresh.request(b"").expect("the node answers").is_err());
 });

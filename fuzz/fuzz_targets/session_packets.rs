@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use pario_proto::{Identity, PROTOCOL_VERSION, PeerKind, Question, Request};
+use pario_proto::{Identity, PROTOCOL_VERSION, PeerKind, Request, RequestMessage};
 use peer::{ANSWERS, Answer, Control, Fuzzed, Peer, PortInfo, packet};
 
 /// Every so often a fresh client looks whether the node answers.
@@ -32,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
         peer: PeerKind::Client,
     };
     let channel = peer.channel;
-    let question = Question { request: hello, data: Vec::<Vec<u8>>::new() };
+    let question = RequestMessage { request: hello, data: Vec::<Vec<u8>>::new() };
     let body = postcard::to_allocvec(&question).expect("a hello can be encoded");
     peer.send(&packet(&[(channel, 0, &question_head(1, ANSWERS, &body), &[])]));
     let mut choices = Unstructured::new(bytes);

@@ -105,8 +105,8 @@ impl FromStr for Address {
     }
 }
 
-/// What two processes have in common exactly if they can reach each other's Unix sockets: the boot
-/// of the machine, its network and its file systems.
+/// A number that two processes share exactly if they can reach each other's Unix sockets: it is
+/// made of the boot of the machine, its network and its file systems.
 pub(crate) static MACHINE: LazyLock<u64> = LazyLock::new(|| {
     let mut hasher = blake3::Hasher::new();
     if let Ok(boot) = std::fs::read("/proc/sys/kernel/random/boot_id") {

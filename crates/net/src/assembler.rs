@@ -1,15 +1,15 @@
-//! From bytes to packets: a state machine without I/O.
+//! Assembles packets from bytes: a state machine without I/O.
 //!
-//! It says into which memory the next bytes are to be read, and is told how many came. Inline areas
-//! go to slabs, long segments straight to buffers of their own. It never asks for more than it
-//! knows the place of: standing at the beginning of a packet that is [`LEAD_BYTES`], afterwards the
-//! rest of the packet and the lead of the next. The long segment of an answer for which there is a
-//! landing goes straight to there.
+//! The assembler names the memory for the next bytes, and the caller says how many came. Inline
+//! areas go to slabs, long segments straight to buffers of their own. The assembler never asks for
+//! bytes whose destination it does not know: at the beginning of a packet it asks for
+//! [`LEAD_BYTES`], afterwards for the rest of the packet and the lead of the next. The long segment
+//! of a reply that a receive buffer expects goes straight to that buffer.
 //!
-//! *Memory follows what has come, not what a header promises.* The first slab of a link is small,
-//! and slabs grow with what comes. A packet with a bulk area is *announced* when its inline area is
-//! there: the link then checks the frames against the credit of their channels, before any memory
-//! for the bulk area is taken. Segments get their memory a few at a time.
+//! *Memory follows the bytes that have come, not what a header promises.* The first slab of a link
+//! is small, and slabs grow with traffic. A packet with a bulk area is *announced* when its inline
+//! area is complete: the link then checks the frames against the credit of their channels, before
+//! any memory for the bulk area is allocated. Segments get their memory a few at a time.
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
@@ -19,8 +19,8 @@ use bytes::Bytes;
 use parking_lot::MutexGuard;
 
 use crate::Bulk;
-use crate::landing::{Landing, Landings, Lent};
 use crate::pool::{BulkBuffer, Slab};
+use crate::recv_buffer::{BorrowedParts, RecvBuffer, RecvBuffers};
 use crate::wire::{
     BULK_BYTES, Frame, FrameKind, LEAD_BYTES, Limits, PACKET_HEADER_BYTES, PacketHeader, WireError,
 };
@@ -42,7 +42,7 @@ pub struct Packet {
     /// The long segments of its frames, in order.
     pub bulk: Vec<Bulk>,
     /// Its frames, those that follow each other on the same channel taken together.
-    pub groups: Vec<Group>,
+    pub groups: Vec<FrameGroup>,
     /// Number of frames.
     pub frame_count: u32,
     /// Whether its frames were checked against the credit of their channels when it was announced.
@@ -51,10 +51,10 @@ pub struct Packet {
 
 /// Frames that follow each other on the same channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct FrameGroup {
     /// The channel.
     pub channel: u32,
-    /// How they are meant. A group of urgent frames has one frame.
+    /// Their kind. A group of urgent frames has one frame.
     pub kind: FrameKind,
     /// Where they begin in the inline area.
     pub start: usize,
@@ -64,42 +64,43 @@ pub struct Group {
     pub frame_count: u32,
     /// How many long segments they have.
     pub bulk_count: usize,
-    /// What they count for.
+    /// Their credit cost.
     pub cost: usize,
-    /// What the last of them counts for.
+    /// The credit cost of the last one.
     pub last_cost: usize,
 }
 
 /// Where the bytes of a long segment go.
-enum Place {
+enum SegmentDestination {
     /// To a buffer of their own, of this length.
     Buffer(usize),
-    Landing(Arc<Landing>),
+    RecvBuffer(Arc<RecvBuffer>),
 }
 
-/// Reads the frames of an inline area; gives them grouped, and where the long segments go.
+/// Reads the frames of an inline area; returns them grouped, and the destinations of the long
+/// segments.
 fn read_frames(
     inline: &[u8],
     header: &PacketHeader,
     limits: &Limits,
-    landings: Option<&Landings>,
-) -> Result<(Vec<Group>, Vec<Place>), WireError> {
-    let mut groups: Vec<Group> = Vec::with_capacity(1);
-    let mut places = Vec::new();
+    recv_buffers: Option<&RecvBuffers>,
+) -> Result<(Vec<FrameGroup>, Vec<SegmentDestination>), WireError> {
+    let mut groups: Vec<FrameGroup> = Vec::with_capacity(1);
+    let mut destinations = Vec::new();
     let mut at = 0;
     let mut bulk_len = 0u64;
     for _ in 0..header.frame_count {
         let frame = Frame::read(inline, at, limits)?;
         if frame.bulk_count > 0 {
-            let landing = landings.filter(|_| frame.bulk_count == 1).and_then(|landings| {
+            let buffer = recv_buffers.filter(|_| frame.bulk_count == 1).and_then(|recv_buffers| {
                 let head = &inline[frame.head_start..frame.head_end];
-                landings.take(frame.channel, head, frame.bulk_bytes)
+                recv_buffers.take(frame.channel, head, frame.bulk_bytes)
             });
-            match landing {
-                Some(landing) => places.push(Place::Landing(landing)),
+            match buffer {
+                Some(buffer) => destinations.push(SegmentDestination::RecvBuffer(buffer)),
                 None => {
                     let long = frame.lengths(inline).filter(|&length| length >= BULK_BYTES);
-                    places.extend(long.map(Place::Buffer));
+                    destinations.extend(long.map(SegmentDestination::Buffer));
                 }
             }
             bulk_len += frame.bulk_bytes as u64;
@@ -117,7 +118,7 @@ fn read_frames(
                 last.cost += cost;
                 last.last_cost = cost;
             }
-            _ => groups.push(Group {
+            _ => groups.push(FrameGroup {
                 channel: frame.channel,
                 kind: frame.kind,
                 start: at,
@@ -136,11 +137,11 @@ fn read_frames(
     if inline.len() - at > LEAD_BYTES {
         return Err(WireError::Malformed("more padding than is ever needed"));
     }
-    Ok((groups, places))
+    Ok((groups, destinations))
 }
 
 impl Packet {
-    /// A packet that did not travel as bytes: `sealed` is its header and inline area.
+    /// Builds a packet that did not travel as bytes: `sealed` is its header and inline area.
     pub(crate) fn from_parts(
         sealed: Bytes,
         bulk: Vec<Bulk>,
@@ -157,11 +158,11 @@ impl Packet {
     }
 }
 
-/// Puts packets together.
+/// Assembles packets.
 pub struct Assembler {
     limits: Limits,
-    landings: Option<Arc<Landings>>,
-    /// None until the first bytes are read, and while the link rests.
+    recv_buffers: Option<Arc<RecvBuffers>>,
+    /// None until the first bytes are read, and while the link is idle.
     slab: Option<Slab>,
     /// Bytes that the next slab has at least.
     next_slab_bytes: usize,
@@ -170,76 +171,78 @@ pub struct Assembler {
     /// The header of the packet whose inline area is being read.
     header: Option<PacketHeader>,
     /// A packet whose bulk area is being read.
-    body: Option<Body>,
+    body: Option<BulkAssembly>,
     ready: VecDeque<Packet>,
-    /// Bytes of long segments that came, and of those the ones that were read to their place.
+    /// Bytes of long segments that came, and those of them that were read straight to their
+    /// destination.
     bulk_bytes: u64,
     placed_bytes: u64,
 }
 
-struct Body {
+struct BulkAssembly {
     packet: Packet,
-    /// Memory for the next segments; more is taken when it is needed, not when it is promised.
-    targets: VecDeque<Target>,
+    /// Memory for the next segments; more is allocated when it is needed, not when it is promised.
+    targets: VecDeque<SegmentTarget>,
     /// Where the segments after these go.
-    places: std::vec::IntoIter<Place>,
+    destinations: std::vec::IntoIter<SegmentDestination>,
     /// Bytes of the first of the targets that were read.
     filled: usize,
 }
 
-/// Memory that a long segment is read into.
-enum Target {
+/// TargetMemory that a long segment is read into.
+enum SegmentTarget {
     Buffer(BulkBuffer),
-    Landing {
-        landing: Arc<Landing>,
-        /// For what comes after the landing has ended; then there is no way back.
+    RecvBuffer {
+        buffer: Arc<RecvBuffer>,
+        /// For bytes that come after the caller has taken its memory back; from then on all bytes
+        /// go here.
         aside: Option<BulkBuffer>,
     },
 }
 
-/// The same, to be read into now.
-enum Memory<'a> {
+/// Memory of a target, to be read into now.
+enum TargetMemory<'a> {
     Own(&'a mut [u8]),
-    Lent(MutexGuard<'a, Lent>),
+    Borrowed(MutexGuard<'a, BorrowedParts>),
 }
 
-impl Target {
-    fn new(place: Place) -> Self {
-        match place {
-            Place::Buffer(len) => Self::Buffer(BulkBuffer::new(len)),
-            Place::Landing(landing) => Self::Landing { landing, aside: None },
+impl SegmentTarget {
+    fn new(destination: SegmentDestination) -> Self {
+        match destination {
+            SegmentDestination::Buffer(len) => Self::Buffer(BulkBuffer::new(len)),
+            SegmentDestination::RecvBuffer(buffer) => Self::RecvBuffer { buffer, aside: None },
         }
     }
 
     fn len(&self) -> usize {
         match self {
             Self::Buffer(buffer) => buffer.len(),
-            Self::Landing { landing, .. } => landing.len(),
+            Self::RecvBuffer { buffer, .. } => buffer.len(),
         }
     }
 
-    fn memory(&mut self) -> Memory<'_> {
+    fn memory(&mut self) -> TargetMemory<'_> {
         match self {
-            Self::Buffer(buffer) => Memory::Own(buffer),
-            Self::Landing { landing, aside } => {
+            Self::Buffer(buffer) => TargetMemory::Own(buffer),
+            Self::RecvBuffer { buffer, aside } => {
                 if aside.is_none() {
-                    let lent = landing.lock();
-                    if !lent.is_ended() {
-                        return Memory::Lent(lent);
+                    let borrowed = buffer.lock();
+                    if !borrowed.is_taken_back() {
+                        return TargetMemory::Borrowed(borrowed);
                     }
                 }
-                Memory::Own(aside.get_or_insert_with(|| BulkBuffer::new(landing.len())))
+                TargetMemory::Own(aside.get_or_insert_with(|| BulkBuffer::new(buffer.len())))
             }
         }
     }
 
-    /// All of it came. What has landed is not in the answer.
+    /// Completes the segment. The bulk of a segment in a receive buffer is empty.
     fn finish(self) -> Bulk {
         match self {
             Self::Buffer(buffer) => buffer.freeze(),
-            Self::Landing { landing, aside } => {
+            Self::RecvBuffer { buffer, aside } => {
                 if aside.is_none() {
-                    landing.lock().finish();
+                    buffer.lock().mark_filled();
                 }
                 Bulk::new()
             }
@@ -247,16 +250,16 @@ impl Target {
     }
 }
 
-impl Body {
-    /// Called just before memory is read into: by then the buffers of the packet before have often
-    /// come back to the pool, and are still in the processor's cache.
+impl BulkAssembly {
+    /// Called just before reading: by then the buffers of the packet before have often come back to
+    /// the pool, and are still in the processor's cache.
     fn take_targets(&mut self) {
         if !self.targets.is_empty() {
             return;
         }
         let mut bytes = 0;
         while self.targets.len() < BUFFERS_AT_ONCE && bytes < BUFFER_BYTES_AT_ONCE {
-            let Some(target) = self.places.next().map(Target::new) else { return };
+            let Some(target) = self.destinations.next().map(SegmentTarget::new) else { return };
             bytes += target.len();
             self.targets.push_back(target);
         }
@@ -264,11 +267,11 @@ impl Body {
 }
 
 impl Assembler {
-    /// One that accepts what is within the limits.
+    /// Creates an assembler that accepts packets within the limits.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
-            landings: None,
+            recv_buffers: None,
             slab: None,
             next_slab_bytes: FIRST_SLAB_BYTES,
             filled: 0,
@@ -280,9 +283,9 @@ impl Assembler {
         }
     }
 
-    /// One that reads answers to where they land.
-    pub(crate) fn with_landings(limits: Limits, landings: Arc<Landings>) -> Self {
-        Self { landings: Some(landings), ..Self::new(limits) }
+    /// Creates an assembler that reads replies into receive buffers.
+    pub(crate) fn with_recv_buffers(limits: Limits, recv_buffers: Arc<RecvBuffers>) -> Self {
+        Self { recv_buffers: Some(recv_buffers), ..Self::new(limits) }
     }
 
     /// The memory for the next bytes, in order; never empty. Then call
@@ -307,15 +310,16 @@ impl Assembler {
         self.make_room(LEAD_BYTES);
         let body = self.body.as_mut().expect("there is one, as just seen");
         body.take_targets();
-        let are_all = body.places.len() == 0;
-        // Nobody takes memory back while it is read into.
-        let mut memory: Vec<Memory<'_>> = body.targets.iter_mut().map(Target::memory).collect();
+        let are_all = body.destinations.len() == 0;
+        // The locks keep callers from taking their memory back during the read.
+        let mut memory: Vec<TargetMemory<'_>> =
+            body.targets.iter_mut().map(SegmentTarget::memory).collect();
         let mut slices = Vec::with_capacity(memory.len() + 1);
         for (i, memory) in memory.iter_mut().enumerate() {
             let from = if i == 0 { body.filled } else { 0 };
             match memory {
-                Memory::Own(bytes) => slices.push(IoSliceMut::new(&mut bytes[from..])),
-                Memory::Lent(lent) => slices.extend(lent.after(from)),
+                TargetMemory::Own(bytes) => slices.push(IoSliceMut::new(&mut bytes[from..])),
+                TargetMemory::Borrowed(borrowed) => slices.extend(borrowed.slices_from(from)),
             }
         }
         if let Some(slab) = self.slab.as_mut().filter(|_| are_all && lead > 0) {
@@ -342,7 +346,7 @@ impl Assembler {
                 self.bulk_bytes += target.len() as u64;
                 body.packet.bulk.push(target.finish());
             }
-            if body.places.len() > 0 {
+            if body.destinations.len() > 0 {
                 return Ok(());
             }
             if let Some(body) = self.body.take() {
@@ -358,23 +362,24 @@ impl Assembler {
         self.ready.pop_front()
     }
 
-    /// The frames of a packet whose bulk area comes next, once for each such packet. No memory was
-    /// taken for the bulk area yet; if they may not be sent, the rest must not be read.
-    pub(crate) fn announced(&mut self) -> Option<&[Group]> {
+    /// Returns the frames of a packet whose bulk area comes next, once for each such packet. No
+    /// memory is allocated for the bulk area yet; if the peer may not send them, the rest must not
+    /// be read.
+    pub(crate) fn announced(&mut self) -> Option<&[FrameGroup]> {
         let body = self.body.as_mut().filter(|body| !body.packet.is_admitted)?;
         body.packet.is_admitted = true;
         Some(&body.packet.groups)
     }
 
-    /// Gives memory back that is not needed until more bytes come.
-    pub(crate) fn rest(&mut self) {
+    /// Releases memory that is not needed until more bytes come.
+    pub(crate) fn release_idle_memory(&mut self) {
         if self.filled == 0 && self.header.is_none() && self.body.is_none() {
             self.slab = None;
         }
         self.next_slab_bytes = FIRST_SLAB_BYTES;
     }
 
-    /// Bytes of long segments that were not read to their place, but moved there.
+    /// Bytes of long segments that were copied to their destination.
     pub fn copied_bytes(&self) -> u64 {
         let waiting = self.body.as_ref().map_or(0, |body| body.filled);
         (self.bulk_bytes + waiting as u64).saturating_sub(self.placed_bytes)
@@ -399,7 +404,7 @@ impl Assembler {
         Ok(packets)
     }
 
-    /// Looks at what is in the slab, until a packet is not complete.
+    /// Reads complete packets from the slab.
     fn read_inline(&mut self) -> Result<(), WireError> {
         while self.body.is_none() {
             let header = match self.header {
@@ -419,25 +424,25 @@ impl Assembler {
             }
             let Some(slab) = &mut self.slab else { return Ok(()) };
             let inline = &slab.rest()[PACKET_HEADER_BYTES..whole];
-            let landings = self.landings.as_deref();
-            let (groups, places) = read_frames(inline, &header, &self.limits, landings)?;
+            let recv_buffers = self.recv_buffers.as_deref();
+            let (groups, destinations) = read_frames(inline, &header, &self.limits, recv_buffers)?;
             let inline = slab.give(whole).slice(PACKET_HEADER_BYTES..);
             self.filled -= whole;
             self.header = None;
             let (bulk, frame_count) = (Vec::new(), header.frame_count);
             let packet = Packet { inline, bulk, groups, frame_count, is_admitted: false };
-            if places.is_empty() {
+            if destinations.is_empty() {
                 self.ready.push_back(packet);
             } else {
-                let (targets, places) = (VecDeque::new(), places.into_iter());
-                self.body = Some(Body { packet, targets, places, filled: 0 });
+                let (targets, destinations) = (VecDeque::new(), destinations.into_iter());
+                self.body = Some(BulkAssembly { packet, targets, destinations, filled: 0 });
             }
         }
         Ok(())
     }
 
-    /// The slab, with room for this many bytes; or with less, but for more than have come, if a
-    /// header promises much more than has come.
+    /// Returns the slab with room for this many bytes, or for less if a header promises much more
+    /// than has come, but always for more than has come.
     fn make_room(&mut self, needed: usize) -> &mut Slab {
         let room = self.slab.as_ref().map_or(0, Slab::room);
         let capacity = self.next_slab_bytes.max(2 * self.filled);

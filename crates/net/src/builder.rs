@@ -1,4 +1,4 @@
-//! Making a space that has links.
+//! Builds a space with links.
 
 use std::fs::Permissions;
 use std::io;
@@ -10,22 +10,21 @@ use std::sync::Arc;
 
 use crate::address::{Address, MACHINE};
 use crate::core::{Core, SPACES};
-use crate::courier;
 use crate::directory::{self, Directory};
-use crate::door::{Door, TCP_DOOR, UNIX_DOOR};
 use crate::error::{ConnectError, SpaceError};
-use crate::exchange::Role;
-use crate::hub::Hub;
+use crate::exchange::DirectoryRole;
+use crate::io_thread;
 use crate::key::{Key, SpaceId};
+use crate::listener::{Listener, TCP_LISTENER, UNIX_LISTENER};
+use crate::poller::Poller;
 use crate::private_socket::listen_anywhere;
 use crate::space::{Options, Space};
 
-/// Callers that may wait to be let in. When there are more, the system makes them wait for a second
-/// each, honest ones too.
+/// Connections that may wait to be accepted. Beyond that the system delays each by a second, honest
+/// ones too.
 const BACKLOG: i32 = 4096;
 
-/// Makes a [`Space`] with links. Either [`host`](Self::host) or [`join`](Self::join) must be
-/// called.
+/// Builds a [`Space`] with links. Call either [`host`](Self::host) or [`join`](Self::join).
 #[derive(Clone, Debug)]
 pub struct SpaceBuilder {
     name: String,
@@ -88,10 +87,9 @@ impl SpaceBuilder {
         self
     }
 
-    /// Opens no listening socket of any kind: this space makes links, and no other process can make
-    /// one to it. What it asks is answered over the links that it has made, so an
-    /// [`Asker`](crate::Asker) needs no listener; its input ports can be reached from this process
-    /// only.
+    /// Opens no listening socket: this space makes links, and no other process can make one to it.
+    /// Replies come over the links it has made, so an [`RpcClient`](crate::RpcClient) needs no
+    /// listener. Only this process can reach its input ports.
     ///
     /// ```
     /// use pario_net::Space;
@@ -142,12 +140,12 @@ impl SpaceBuilder {
     /// the right to make links to spaces of other users; that is
     /// [`connect_to_any_user`](Self::connect_to_any_user).
     ///
-    /// The receiver knows each sender: [`Sender::user`](crate::Sender::user) is what the kernel
-    /// says of it, while the name of a space is what it says of itself. A port that serves every
-    /// user must look at the user of each sender. Other users cannot announce ports here. A
-    /// [`key`](Self::key) is asked for as before.
+    /// The receiver knows each sender: [`Sender::user`](crate::Sender::user) comes from the kernel,
+    /// while a space chooses its own name. A port that serves every user must check the user of
+    /// each sender. Other users cannot announce ports here. A [`key`](Self::key) is required as
+    /// before.
     ///
-    /// The file of [`listen_unix`](Self::listen_unix) can be opened by everybody then.
+    /// Every user can then open the file of [`listen_unix`](Self::listen_unix).
     ///
     /// ```
     /// use pario_net::Space;
@@ -178,13 +176,13 @@ impl SpaceBuilder {
         self
     }
 
-    /// Everything else.
+    /// All other options.
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
         self
     }
 
-    /// Makes the space.
+    /// Builds the space.
     pub fn build(self) -> Result<Space, SpaceError> {
         let name = self.name.clone();
         if name.is_empty() || name.len() > 255 {
@@ -202,26 +200,27 @@ impl SpaceBuilder {
         core.links_choice = self.links;
         core.admits_any_user = self.admits_any_user;
         core.connects_to_any_user = self.connects_to_any_user;
-        let hub = Hub::new().map_err(system)?;
-        let (door, address) = self.listen(core.id())?;
-        if let Some(unix) = &door.unix {
-            hub.add(unix, UNIX_DOOR).map_err(system)?;
+        let poller = Poller::new().map_err(system)?;
+        let (listener, address) = self.listen(core.id())?;
+        if let Some(unix) = &listener.unix {
+            poller.add(unix, UNIX_LISTENER).map_err(system)?;
         }
-        if let Some(tcp) = &door.tcp {
-            hub.add(tcp, TCP_DOOR).map_err(system)?;
+        if let Some(tcp) = &listener.tcp {
+            poller.add(tcp, TCP_LISTENER).map_err(system)?;
         }
-        core.hub = Some(hub);
-        *core.door.lock() = door;
+        core.poller = Some(poller);
+        *core.listener.lock() = listener;
         *core.address.lock() = address.clone();
         let core = Arc::new(core);
         if matches!(directory, DirectoryChoice::Host) {
             let mut hosted = Directory::default();
             let _ = hosted.join(directory::OWN, core.id(), &name, address);
-            *core.role.lock() = Role::Host(hosted);
+            *core.role.lock() = DirectoryRole::Host(hosted);
         }
         SPACES.lock().insert(core.id(), Arc::downgrade(&core));
         let space = Space::from_core(core.clone());
-        start_courier(&core).map_err(|error| SpaceError::System { space: name.clone(), error })?;
+        start_io_thread(&core)
+            .map_err(|error| SpaceError::System { space: name.clone(), error })?;
         if let DirectoryChoice::Join(address) = &directory {
             join(&core, address)?;
         }
@@ -229,56 +228,56 @@ impl SpaceBuilder {
     }
 
     /// Opens the listening sockets.
-    fn listen(&self, id: SpaceId) -> Result<(Door, Address), SpaceError> {
+    fn listen(&self, id: SpaceId) -> Result<(Listener, Address), SpaceError> {
         let space = self.name.clone();
         let failed = |address: String| {
             let space = space.clone();
             move |error| SpaceError::Listen { space, address, error }
         };
-        let mut door = Door::default();
+        let mut listener = Listener::default();
         let mut address =
             Address { machine: Some(*MACHINE), space: Some(id), ..Address::default() };
         if !self.listens {
-            return Ok((door, address));
+            return Ok((listener, address));
         }
         let unix = match &self.unix {
             Some(path) => {
                 let failed = || failed(path.display().to_string());
-                let listener = listen_at(path).map_err(failed())?;
+                let socket = listen_at(path).map_err(failed())?;
                 if self.admits_any_user {
                     let everybody = Permissions::from_mode(0o666);
                     std::fs::set_permissions(path, everybody).map_err(failed())?;
                 }
-                door.path = Some(path.clone());
+                listener.path = Some(path.clone());
                 address.unix = Some(path.clone());
-                listener
+                socket
             }
             None => {
                 let what = "a socket in the runtime directory of this user".to_owned();
-                let (listener, path) = listen_anywhere(id).map_err(failed(what))?;
+                let (socket, path) = listen_anywhere(id).map_err(failed(what))?;
                 address.unix = Some(path.clone());
-                door.path = Some(path);
-                UnixListener::from(listener)
+                listener.path = Some(path);
+                UnixListener::from(socket)
             }
         };
         unix.set_nonblocking(true).map_err(failed("its Unix socket".to_owned()))?;
         let _ = rustix::net::listen(&unix, BACKLOG);
-        door.unix = Some(unix);
+        listener.unix = Some(unix);
         if let Some(wanted) = self.tcp {
             if self.key.is_none() && !wanted.ip().is_loopback() {
                 return Err(SpaceError::KeyNeeded { space, address: wanted.to_string() });
             }
-            let listener = TcpListener::bind(wanted).map_err(failed(wanted.to_string()))?;
-            listener.set_nonblocking(true).map_err(failed(wanted.to_string()))?;
-            let _ = rustix::net::listen(&listener, BACKLOG);
-            address.tcp = Some(listener.local_addr().map_err(failed(wanted.to_string()))?);
-            door.tcp = Some(listener);
+            let socket = TcpListener::bind(wanted).map_err(failed(wanted.to_string()))?;
+            socket.set_nonblocking(true).map_err(failed(wanted.to_string()))?;
+            let _ = rustix::net::listen(&socket, BACKLOG);
+            address.tcp = Some(socket.local_addr().map_err(failed(wanted.to_string()))?);
+            listener.tcp = Some(socket);
         }
-        Ok((door, address))
+        Ok((listener, address))
     }
 }
 
-/// Listens at a path. A socket that nobody listens on any more is replaced.
+/// Listens at a path. Replaces a socket without a listener.
 pub(crate) fn listen_at(path: &Path) -> io::Result<UnixListener> {
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -292,14 +291,15 @@ pub(crate) fn listen_at(path: &Path) -> io::Result<UnixListener> {
     }
 }
 
-fn start_courier(core: &Arc<Core>) -> io::Result<()> {
+fn start_io_thread(core: &Arc<Core>) -> io::Result<()> {
     let own = core.clone();
-    let thread =
-        std::thread::Builder::new().name("courier".to_owned()).spawn(move || courier::run(&own))?;
-    if let Some(hub) = &core.hub {
-        hub.set_courier(thread.thread().clone());
+    let thread = std::thread::Builder::new()
+        .name("net io".to_owned())
+        .spawn(move || io_thread::run(&own))?;
+    if let Some(poller) = &core.poller {
+        poller.set_io_thread(thread.thread().clone());
     }
-    *core.courier.lock() = Some(thread);
+    *core.io_thread.lock() = Some(thread);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Bulk data: reference-counted bytes that travel beside a token's head.
 //!
-//! Inside a token a [`Bulk`] is a number in the head and a segment beside it. Serde knows nothing
-//! of segments, so they pass through a collector of the thread that encodes or decodes.
+//! Inside a token a [`Bulk`] is a number in the head and a segment beside it. Serde knows no
+//! segments, so they pass through a collector of the encoding or decoding thread.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// in any other way, it is plain bytes.
 ///
 /// A segment of less than [`BULK_BYTES`](crate::wire::BULK_BYTES) shares the memory it was received
-/// in with the tokens that came along; who keeps many such for long should copy them.
+/// in with the tokens of the same packet; copy segments that are kept for long.
 ///
 /// ```
 /// use pario_net::{Bulk, Space};
@@ -51,7 +51,7 @@ impl Bulk {
         Self(self.0.slice(range))
     }
 
-    /// The bytes to be changed, if nobody else refers to them and they are not from a pool;
+    /// Returns mutable bytes if there is no other reference to them and they are not from a pool;
     /// otherwise the bulk itself.
     pub fn try_into_mut(self) -> Result<BytesMut, Self> {
         self.0.try_into_mut().map_err(Self)
@@ -119,7 +119,7 @@ pub(crate) fn hand_out<R>(segments: Vec<Bulk>, decode: impl FnOnce() -> R) -> R 
     decode()
 }
 
-/// Restores what an outer token collected, also when encoding panics.
+/// Restores the segments of an outer token, also when encoding panics.
 struct Collecting {
     was: bool,
     outer: Vec<Option<Bulk>>,
@@ -167,7 +167,7 @@ impl<'de> Deserialize<'de> for Bulk {
         let number = u32::deserialize(deserializer)? as usize;
         let segment =
             SEGMENTS.with_borrow_mut(|segments| segments.get_mut(number).and_then(Option::take));
-        segment.ok_or_else(|| de::Error::custom("a bulk segment that did not come along"))
+        segment.ok_or_else(|| de::Error::custom("a bulk segment is missing"))
     }
 }
 

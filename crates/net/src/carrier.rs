@@ -1,4 +1,4 @@
-//! How the packets of a link travel.
+//! The carriers of packets: memory, sockets, virtual time.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read};
@@ -14,13 +14,13 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
 use crate::assembler::Assembler;
 use crate::file_part::{FilePart, Segment};
 use crate::link::Link;
-use crate::outbox::Sealed;
+use crate::outbox::SealedPacket;
 use crate::simulation::Wire;
 
-/// Slices that one call of the system takes.
+/// Slices per system call.
 const SLICES_AT_ONCE: usize = 256;
-/// What a Unix socket holds, if the system allows it. With more, what is read has left the
-/// processor's cache; with less, the sender is woken more often.
+/// The buffer size of a Unix socket, if the system allows it. With more, data leaves the
+/// processor's cache before it is read; with less, the sender is woken more often.
 const UNIX_BUFFER_BYTES: usize = 512 << 10;
 
 pub(crate) enum Carrier {
@@ -52,7 +52,7 @@ impl Socket {
         stream.set_nodelay(true)?;
         let silence_ms = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX);
         sockopt::set_tcp_user_timeout(&stream, silence_ms)?;
-        // Within a machine and on a local network this is several times faster than others.
+        // Within a machine and on a local network cubic is several times faster than others.
         let _ = sockopt::set_tcp_congestion(&stream, "cubic");
         stream.set_nonblocking(true)?;
         Ok(Self { fd: stream.into(), is_tcp: true })
@@ -67,14 +67,15 @@ impl Socket {
         Ok(Self { fd: stream.into(), is_tcp: false })
     }
 
-    /// Writes what the socket takes now; `written` bytes of the first packet were written before.
-    pub fn write(&self, packets: &VecDeque<Sealed>, written: usize) -> Result<usize, Errno> {
+    /// Writes as much as the socket takes now; `written` bytes of the first packet were written
+    /// before.
+    pub fn write(&self, packets: &VecDeque<SealedPacket>, written: usize) -> Result<usize, Errno> {
         let mut total = 0;
         loop {
             let (wanted, result) = self.write_once(packets, written + total);
             match result {
                 Err(Errno::INTR) => {}
-                // What was written before counts; the error will come again.
+                // Bytes written before count; the error will come again.
                 Err(_) if total > 0 => return Ok(total),
                 Err(error) => return Err(error),
                 Ok(count) => {
@@ -88,11 +89,11 @@ impl Socket {
         }
     }
 
-    /// Writes what is in memory up to the next part of a file, or that part, with one call: how
-    /// much it is, and how much of it was written.
+    /// Writes the bytes in memory up to the next part of a file, or that part, with one system
+    /// call. Returns how much it is, and how much of it was written.
     fn write_once(
         &self,
-        packets: &VecDeque<Sealed>,
+        packets: &VecDeque<SealedPacket>,
         written: usize,
     ) -> (usize, Result<usize, Errno>) {
         let mut slices = Vec::with_capacity(8);
@@ -138,7 +139,8 @@ impl Socket {
         (wanted, result)
     }
 
-    /// Writes a part of a file. What was cut off the file meanwhile is zeros: so much was promised.
+    /// Writes a part of a file. If the file was truncated, writes zeros, because the header has
+    /// promised the bytes.
     fn write_part(&self, part: &FilePart, skip: usize) -> Result<usize, Errno> {
         match part.send(&self.fd, skip) {
             Ok(0) => {
@@ -150,8 +152,8 @@ impl Socket {
         }
     }
 
-    /// Reads once, to where the assembler wants it: how much, and whether it is all that was asked
-    /// for.
+    /// Reads once into the memory of the assembler. Returns the count, and whether all memory was
+    /// filled.
     pub fn read(&self, assembler: &mut Assembler) -> Result<(usize, bool), Errno> {
         loop {
             let result = assembler.with_buffers(|slices| {
@@ -169,7 +171,7 @@ impl Socket {
         }
     }
 
-    /// Says that nothing more will be written.
+    /// Shuts down the sending side.
     pub fn end_writing(&self) {
         let _ = rustix::net::shutdown(&self.fd, Shutdown::Write);
     }
@@ -221,7 +223,7 @@ impl Stream {
         }
     }
 
-    /// Writes to a stream. What is written here always fits into the socket's buffer.
+    /// Writes to a stream. Handshake messages always fit into the socket's buffer.
     pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {

@@ -15,22 +15,23 @@ use crate::token::Token;
 use crate::waiter::Waiters;
 use crate::wire::{FrameKind, WireError};
 
-/// So much may be queued before a carrier that takes nothing.
+/// Bytes that a channel may queue while its carrier is blocked.
 const BACKLOG_BYTES: usize = 512 << 10;
 
 pub(crate) struct Channel {
     pub number: u32,
     link: Arc<Link>,
     port: String,
-    /// The credit in the beginning, which is never exceeded.
+    /// The initial credit. The available credit never exceeds it.
     limit: i64,
     /// Bytes that may still be sent. Only goes down under the lock of the link's outbox.
     available: AtomicI64,
     urgent: AtomicUsize,
     is_gone: AtomicBool,
     waiters: Mutex<Waiters>,
-    /// Where answers to what is asked on this channel come in; closed when the port is gone.
-    answers: OnceLock<Weak<dyn Sink>>,
+    /// The port for replies to requests on this channel; closed when the port of this channel is
+    /// gone.
+    reply_sink: OnceLock<Weak<dyn Sink>>,
 }
 
 impl Channel {
@@ -44,17 +45,17 @@ impl Channel {
             urgent: AtomicUsize::new(0),
             is_gone: AtomicBool::new(false),
             waiters: Mutex::new(Waiters::new()),
-            answers: OnceLock::new(),
+            reply_sink: OnceLock::new(),
         });
         link.add_channel(&channel);
         channel
     }
 
-    /// Makes a channel on which what is asked on this one is answered; none if the link is lost.
-    /// When the port of this one is gone, the sink is closed.
-    pub fn expect_answers(&self, sink: &Arc<dyn Sink>) -> Option<u32> {
+    /// Opens a channel for replies to the requests on this one; none if the link is lost. The sink
+    /// is closed when the port of this channel is gone.
+    pub fn open_reply_channel(&self, sink: &Arc<dyn Sink>) -> Option<u32> {
         let number = self.link.open_route(sink.clone())?;
-        let _ = self.answers.set(Arc::downgrade(sink));
+        let _ = self.reply_sink.set(Arc::downgrade(sink));
         // The port may have gone just before.
         if self.is_gone.load(Ordering::SeqCst) {
             sink.close();
@@ -62,14 +63,14 @@ impl Channel {
         Some(number)
     }
 
-    /// Whether what is sent can arrive, as far as is known.
+    /// Whether tokens can arrive, as far as is known.
     pub fn is_open(&self) -> bool {
         self.link.is_alive() && !self.is_gone.load(Ordering::SeqCst)
     }
 
-    /// Ends the link, because of what the peer did.
-    pub fn cut(&self, reason: &str) {
-        self.link.lost(reason);
+    /// Closes the link.
+    pub fn close_link(&self, reason: &str) {
+        self.link.mark_lost(reason);
     }
 
     pub fn link(&self) -> &Arc<Link> {
@@ -97,7 +98,7 @@ impl Channel {
             out = self.link.out.lock();
         }
         if self.is_over(out.is_lost) {
-            return Err(self.over(token));
+            return Err(self.closed_error(token));
         }
         let limits = &self.link.core.options.limits;
         match out.put(token, self.number, FrameKind::Token, limits) {
@@ -107,30 +108,30 @@ impl Channel {
                 }
                 let is_backed_up =
                     self.limit != UNLIMITED && out.is_blocked && out.queued_bytes > BACKLOG_BYTES;
-                self.link.leave(out, at_once);
+                self.link.schedule_send(out, at_once);
                 if is_backed_up {
                     self.wait_for_carrier();
                 }
                 Ok(())
             }
-            Err(error) => Err(self.refused(error)),
+            Err(error) => Err(self.put_error(error)),
         }
     }
 
-    /// While the carrier takes nothing and much is queued, waits for it, so that the thread itself
-    /// writes on as soon as it can. Channels without a limit of credit do not: their senders must
-    /// not be held up.
+    /// Waits while the carrier is blocked and much is queued, so that this thread itself writes on
+    /// as soon as it can. Channels without a credit limit do not wait: their senders must not be
+    /// held up.
     #[cold]
     fn wait_for_carrier(&self) {
         let deadline = self.link.core.options.send_wait.map(|wait| Instant::now() + wait);
-        // After the deadline the next sends will run out of credit, and say so.
-        let _ = self.link.core.wait(deadline, |waiter| self.link.look_unblocked(waiter));
+        // After the deadline the next sends run out of credit and fail.
+        let _ = self.link.core.wait(deadline, |waiter| self.link.check_unblocked(waiter));
     }
 
     pub fn send_urgent<T: Token>(&self, token: T) -> Result<(), SendError<T>> {
         let mut out = self.link.out.lock();
         if self.is_over(out.is_lost) {
-            return Err(self.over(token));
+            return Err(self.closed_error(token));
         }
         if self.urgent.load(Ordering::SeqCst) >= URGENT_LIMIT {
             let (port, limit) = (self.port.clone(), URGENT_LIMIT);
@@ -143,10 +144,10 @@ impl Channel {
         match out.put(token, self.number, FrameKind::Urgent, &limits) {
             Ok(_) => {
                 self.urgent.fetch_add(1, Ordering::SeqCst);
-                self.link.leave(out, true);
+                self.link.schedule_send(out, true);
                 Ok(())
             }
-            Err(error) => Err(self.refused(error)),
+            Err(error) => Err(self.put_error(error)),
         }
     }
 
@@ -159,7 +160,7 @@ impl Channel {
     }
 
     #[cold]
-    fn over<T>(&self, token: T) -> SendError<T> {
+    fn closed_error<T>(&self, token: T) -> SendError<T> {
         let (port, token) = (self.port.clone(), Some(token));
         if self.link.core.is_closed() || self.is_gone.load(Ordering::SeqCst) {
             SendError::Closed { port, token }
@@ -169,7 +170,7 @@ impl Channel {
     }
 
     #[cold]
-    fn refused<T>(&self, error: PutError) -> SendError<T> {
+    fn put_error<T>(&self, error: PutError) -> SendError<T> {
         let port = self.port.clone();
         match error {
             PutError::Encode(error) => SendError::Encode { port, error },
@@ -194,8 +195,8 @@ impl Channel {
         found.ok_or(wait.unwrap_or(Duration::MAX))
     }
 
-    /// The receiver has received. Fails if it says that it received more than was sent.
-    pub fn credit(&self, bytes: u64, urgent: u32) -> Result<(), String> {
+    /// Returns credit for received bytes. Fails if the peer returns more than was used.
+    pub fn add_credit(&self, bytes: u64, urgent: u32) -> Result<(), String> {
         if bytes > 0 {
             let more = |available: i64| {
                 let after = available.checked_add(i64::try_from(bytes).ok()?)?;
@@ -213,16 +214,16 @@ impl Channel {
         Ok(())
     }
 
-    /// The port does not exist any more.
-    pub fn gone(&self) {
+    /// Marks the port as gone.
+    pub fn mark_gone(&self) {
         self.is_gone.store(true, Ordering::SeqCst);
         self.wake();
-        if let Some(sink) = self.answers.get().and_then(Weak::upgrade) {
+        if let Some(sink) = self.reply_sink.get().and_then(Weak::upgrade) {
             sink.close();
         }
     }
 
-    /// Wakes whoever waits for credit.
+    /// Wakes the threads that wait for credit.
     pub fn wake(&self) {
         let waiters = self.waiters.lock().take();
         self.link.core.wake(waiters);
@@ -233,7 +234,7 @@ impl Drop for Channel {
     fn drop(&mut self) {
         self.link.remove_channel(self.number);
         if !self.is_gone.load(Ordering::SeqCst) {
-            self.link.tell(Control::Leave { channel: self.number });
+            self.link.send_control(Control::Leave { channel: self.number });
         }
     }
 }

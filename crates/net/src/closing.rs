@@ -1,4 +1,4 @@
-//! The end of a space, and the chores on the way there.
+//! Maintenance and the end of a space.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -10,45 +10,45 @@ use crate::control::Control;
 use crate::core::{Core, SPACES};
 use crate::link::Link;
 
-/// An idle TCP link is tried so often.
-const PING: Duration = Duration::from_millis(200);
-/// Without anything special, the courier looks around so often.
-const IDLE: Duration = Duration::from_secs(1);
-/// How long a peer may take to notice that a link ends.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// The interval at which idle TCP links are pinged.
+const PING_INTERVAL: Duration = Duration::from_millis(200);
+/// The longest interval of maintenance.
+const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
+/// The time a peer has to notice that a link ends.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Core {
-    /// What must be done now and then; gives the time to the next.
-    pub fn do_chores(self: &Arc<Self>, now: Instant) -> Duration {
-        let mut next = IDLE;
+    /// Runs maintenance. Returns the time to the next.
+    pub fn run_maintenance(self: &Arc<Self>, now: Instant) -> Duration {
+        let mut next = MAINTENANCE_INTERVAL;
         if let Some(sample) = self.sample(now) {
             next = next.min(sample);
         }
         self.expire_handshakes(now);
-        self.reopen_door();
-        if self.door.lock().is_waiting() {
-            next = next.min(PING);
+        self.resume_listening();
+        if self.listener.lock().needs_maintenance() {
+            next = next.min(PING_INTERVAL);
         }
         for link in self.links() {
-            link.rest();
+            link.release_idle_memory();
             if matches!(&link.carrier, Carrier::Socket(socket) if socket.is_tcp) {
-                next = next.min(PING);
+                next = next.min(PING_INTERVAL);
                 let idle = now.saturating_duration_since(link.out.lock().last_write);
-                if idle >= PING / 2 {
-                    link.tell(Control::Ping);
+                if idle >= PING_INTERVAL / 2 {
+                    link.send_control(Control::Ping);
                 }
             }
         }
         next
     }
 
-    /// Closes the space: what was sent is written first, within limits.
+    /// Closes the space: writes sent tokens first, within limits.
     pub fn close(self: &Arc<Self>) {
         if !self.begin_close() {
             return;
         }
         SPACES.lock().remove(&self.id());
-        self.close_door();
+        self.stop_listening();
         self.close_ports();
         let links = self.links();
         let deadline = Instant::now() + self.options.close_wait;
@@ -59,7 +59,7 @@ impl Core {
                 socket.end_writing();
             }
         }
-        let deadline = Instant::now() + FAREWELL;
+        let deadline = Instant::now() + END_TIMEOUT;
         for link in &links {
             if let Carrier::Socket(socket) = &link.carrier {
                 await_end(link, socket, deadline);
@@ -68,11 +68,11 @@ impl Core {
         self.end_links();
     }
 
-    /// Ends at once, as a process does that is killed.
+    /// Ends at once, like a killed process.
     pub fn crash(self: &Arc<Self>) {
         if self.begin_close() {
             SPACES.lock().remove(&self.id());
-            self.close_door();
+            self.stop_listening();
             self.close_ports();
             self.end_links();
         }
@@ -94,21 +94,21 @@ impl Core {
     fn end_links(self: &Arc<Self>) {
         self.stop();
         for link in self.links() {
-            link.lost("the space was closed");
+            link.mark_lost("the space was closed");
         }
         self.abandon_requests();
-        *self.role.lock() = crate::exchange::Role::Lost(self.name().to_owned());
+        *self.role.lock() = crate::exchange::DirectoryRole::Lost(self.name().to_owned());
     }
 }
 
-/// Waits until everything was written.
+/// Waits until everything is written.
 fn drain(link: &Arc<Link>, socket: &Socket, deadline: Instant) {
     while link.is_alive() && link.out.lock().waiting_bytes() > 0 {
         if !wait_for(socket, PollFlags::OUT, deadline) {
             return;
         }
         let out = link.out.lock();
-        link.pump(out);
+        link.write_queued(out);
     }
 }
 

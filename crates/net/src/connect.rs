@@ -1,4 +1,4 @@
-//! Going to another space: which way, and the caller's side of the handshake.
+//! Connecting to another space: which way, and the caller's side of the handshake.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -15,13 +15,14 @@ use crate::carrier::{Carrier, Stream};
 use crate::core::{Core, SPACES};
 use crate::error::{ConnectError, KeyProblem};
 use crate::handshake::{
-    Hello, LIMIT_BYTES, Role, WRONG_KEY, common_key, found_key, proof, refused_key,
+    HandshakeSide, Hello, LIMIT_BYTES, WRONG_KEY, key_problem_from_check, key_problem_from_refusal,
+    proof, shared_key,
 };
 use crate::link::Link;
 use crate::sender::{Sender, User};
 
 impl Core {
-    /// Makes a link to the space at an address.
+    /// Connects to the space at an address.
     pub fn connect(self: &Arc<Self>, address: &Address) -> Result<Arc<Link>, ConnectError> {
         if let Some(simulation) = &self.simulation {
             return simulation.connect(self, address);
@@ -39,9 +40,9 @@ impl Core {
             match connect_unix(path, Instant::now() + self.options.handshake_wait()) {
                 Ok(stream) => {
                     let user = self.check_user(&stream).map_err(|reason| {
-                        ConnectError::Stranger { address: name.clone(), reason }
+                        ConnectError::Untrusted { address: name.clone(), reason }
                     })?;
-                    return self.greet(Stream::Unix(stream), Some(user), name);
+                    return self.handshake(Stream::Unix(stream), Some(user), name);
                 }
                 Err(error) if address.tcp.is_none() => {
                     return Err(ConnectError::Unreachable { address: name, error });
@@ -52,19 +53,19 @@ impl Core {
         let Some(tcp) = address.tcp else {
             let reason = "its Unix socket is on another machine, and it does not listen on TCP";
             let (address, reason) = (address.to_string(), reason.to_owned());
-            return Err(ConnectError::NoWay { address, reason });
+            return Err(ConnectError::NoRoute { address, reason });
         };
         let name = format!("tcp={tcp}");
         if self.key.is_none() && !tcp.ip().is_loopback() {
             return Err(ConnectError::Key { address: name, problem: KeyProblem::Missing });
         }
         match connect_tcp(&tcp, self.options.handshake_wait()) {
-            Ok(stream) => self.greet(Stream::Tcp(stream), None, name),
+            Ok(stream) => self.handshake(Stream::Tcp(stream), None, name),
             Err(error) => Err(ConnectError::Unreachable { address: name, error }),
         }
     }
 
-    /// Two links in the same process that hand packets to each other.
+    /// Creates two links in the same process that pass packets to each other.
     fn connect_memory(self: &Arc<Self>, peer: &Arc<Self>) -> Result<Arc<Link>, ConnectError> {
         let wrong = |reason: &str| ConnectError::Refused {
             address: format!("{:?} in the same process", peer.name()),
@@ -89,13 +90,13 @@ impl Core {
                 let _ = cell.set(Arc::downgrade(twin));
             }
         }
-        peer.keep_link(&theirs);
-        self.keep_link(&own);
+        peer.register_link(&theirs);
+        self.register_link(&own);
         Ok(own)
     }
 
-    /// Who listens on a Unix socket. It must be the same user or root, unless this space may
-    /// connect to every user.
+    /// Returns the user that listens on a Unix socket. It must be the same user or root, unless
+    /// this space may connect to every user.
     fn check_user(&self, stream: &UnixStream) -> Result<User, String> {
         let peer = User::of_peer(stream).map_err(|error| error.to_string())?;
         if peer.is_own_or_root() || self.connects_to_any_user {
@@ -105,8 +106,8 @@ impl Core {
         Err(format!("it belongs to user {}, not to {}", peer.uid, own.as_raw()))
     }
 
-    /// The caller's side of the handshake; waits, but not for long.
-    fn greet(
+    /// Performs the caller's side of the handshake, with a time limit.
+    fn handshake(
         self: &Arc<Self>,
         mut stream: Stream,
         user: Option<User>,
@@ -119,13 +120,13 @@ impl Core {
             send(&mut stream, &own.encode())?;
             let mut buffer = Vec::new();
             let host = receive(&mut stream, &mut buffer, deadline, Hello::decode)?;
-            let key = common_key(key, &host, user.is_some()).map_err(Failure::Stranger)?;
-            send(&mut stream, proof(key, Role::Caller, &own, &host).as_bytes())?;
+            let key = shared_key(key, &host, user.is_some()).map_err(HandshakeError::Untrusted)?;
+            send(&mut stream, proof(key, HandshakeSide::Caller, &own, &host).as_bytes())?;
             let given = receive(&mut stream, &mut buffer, deadline, |bytes| {
                 Ok(bytes.first_chunk::<32>().map(|proof| (blake3::Hash::from_bytes(*proof), 32)))
             })?;
-            if given != proof(key, Role::Host, &own, &host) {
-                return Err(Failure::Stranger(WRONG_KEY.to_owned()));
+            if given != proof(key, HandshakeSide::Host, &own, &host) {
+                return Err(HandshakeError::Untrusted(WRONG_KEY.to_owned()));
             }
             Ok((host, key.is_some(), stream.into_socket(self.options.silence)?))
         })();
@@ -135,50 +136,51 @@ impl Core {
                 let peer = Sender { space, name, user, knows_key, is_local: false };
                 Ok(self.add_link(self.next_id(), peer, Carrier::Socket(socket), None))
             }
-            Err(Failure::Io(error)) => Err(ConnectError::Unreachable { address, error }),
-            Err(Failure::Refused(reason)) => Err(match refused_key(&reason) {
+            Err(HandshakeError::Io(error)) => Err(ConnectError::Unreachable { address, error }),
+            Err(HandshakeError::Refused(reason)) => Err(match key_problem_from_refusal(&reason) {
                 Some(problem) => ConnectError::Key { address, problem },
                 None => ConnectError::Refused { address, reason },
             }),
-            Err(Failure::Stranger(reason)) => Err(match found_key(&reason) {
+            Err(HandshakeError::Untrusted(reason)) => Err(match key_problem_from_check(&reason) {
                 Some(problem) => ConnectError::Key { address, problem },
-                None => ConnectError::Stranger { address, reason },
+                None => ConnectError::Untrusted { address, reason },
             }),
         }
     }
 }
 
-enum Failure {
+enum HandshakeError {
     Io(io::Error),
     Refused(String),
-    Stranger(String),
+    Untrusted(String),
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for HandshakeError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-/// Says something. Who refused before may have left, but its words can still be read.
-fn send(stream: &mut Stream, bytes: &[u8]) -> Result<(), Failure> {
+/// Sends bytes. A host that has refused may have closed the socket, but its refusal can still be
+/// read.
+fn send(stream: &mut Stream, bytes: &[u8]) -> Result<(), HandshakeError> {
     match stream.write_all(bytes) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => Ok(result?),
     }
 }
 
-/// Reads one message of the host: what `decode` makes of it, or its refusal.
+/// Reads one message of the host: decoded, or its refusal.
 fn receive<T>(
     stream: &mut Stream,
     buffer: &mut Vec<u8>,
     deadline: Instant,
     decode: impl Fn(&[u8]) -> Result<Option<(T, usize)>, String>,
-) -> Result<T, Failure> {
+) -> Result<T, HandshakeError> {
     loop {
         match buffer.split_first() {
             Some((0, rest)) => {
-                if let Some((message, len)) = decode(rest).map_err(Failure::Stranger)? {
+                if let Some((message, len)) = decode(rest).map_err(HandshakeError::Untrusted)? {
                     buffer.drain(..=len);
                     return Ok(message);
                 }
@@ -187,19 +189,23 @@ fn receive<T>(
                 if let Some(&[low, high]) = rest.first_chunk::<2>() {
                     let len = usize::from(u16::from_le_bytes([low, high]));
                     if let Some(text) = rest.get(2..2 + len) {
-                        return Err(Failure::Refused(String::from_utf8_lossy(text).into_owned()));
+                        return Err(HandshakeError::Refused(
+                            String::from_utf8_lossy(text).into_owned(),
+                        ));
                     }
                 }
             }
             Some(_) => {
-                return Err(Failure::Stranger("it does not speak this protocol".to_owned()));
+                return Err(HandshakeError::Untrusted(
+                    "it does not speak this protocol".to_owned(),
+                ));
             }
             None => {}
         }
         let mut bytes = [0; LIMIT_BYTES];
         let room = LIMIT_BYTES.saturating_sub(buffer.len());
         if room == 0 {
-            return Err(Failure::Stranger("it says too much".to_owned()));
+            return Err(HandshakeError::Untrusted("its message is too long".to_owned()));
         }
         stream.set_timeout(deadline.saturating_duration_since(Instant::now()))?;
         match stream.read(&mut bytes[..room]) {
@@ -222,8 +228,8 @@ fn receive<T>(
     }
 }
 
-/// Connects to a Unix socket. The system lets a caller wait without end while the queue of the
-/// listener is full, as that of a paused process is; this one tries until the deadline.
+/// Connects to a Unix socket until the deadline. The system would wait without end while the queue
+/// of the listener is full, as that of a paused process is.
 pub fn connect_unix(path: &Path, deadline: Instant) -> io::Result<UnixStream> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
     const PAUSE: Duration = Duration::from_millis(5);

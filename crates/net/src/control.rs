@@ -1,4 +1,4 @@
-//! What spaces tell each other: messages on the control channel.
+//! Control messages between spaces.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,27 +8,27 @@ use crate::key::SpaceId;
 /// A message between spaces.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Control {
-    /// To the directory: a space wants to be known.
+    /// To the directory: adds a space.
     Join { request: u64, name: String, address: Address },
-    /// To the directory: a port wants to be known.
+    /// To the directory: adds a port.
     Announce { request: u64, port: PortInfo },
-    /// To the directory: a port is gone.
+    /// To the directory: removes a port.
     Withdraw { port: String },
-    /// To the directory: where is this port? Answered when there is one.
+    /// To the directory: finds a port. The reply comes when there is one.
     Find { request: u64, port: String },
-    /// To the directory: nobody waits for the answer any more.
+    /// To the directory: gives up a request.
     Forget { request: u64 },
-    /// To the owner of a port: somebody wants to send to it.
+    /// To the owner of a port: opens a channel.
     Open { request: u64, number: u32, fingerprint: u64 },
-    /// To the owner of a port: nobody sends on this channel any more.
+    /// To the owner of a port: leaves a channel.
     Leave { channel: u32 },
     /// To a sender: the port of this channel is gone.
     Gone { channel: u32 },
-    /// To a sender: so much was received.
+    /// To a sender: returns credit.
     Credit { channel: u32, bytes: u64, urgent: u32 },
-    /// To everybody: an answer.
-    Answer { request: u64, answer: Answer },
-    /// To see whether the other side is there.
+    /// The reply to a request.
+    Reply { request: u64, reply: ControlReply },
+    /// Tests whether the peer acknowledges.
     Ping,
 }
 
@@ -43,22 +43,22 @@ pub(crate) struct PortInfo {
 
 /// Where a port is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Found {
+pub(crate) struct PortLocation {
     pub port: PortInfo,
     pub space: SpaceId,
     pub space_name: String,
     pub address: Address,
 }
 
-/// What a request brought.
+/// The reply to a control request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Answer {
+pub(crate) enum ControlReply {
     Done,
-    /// The name belongs to somebody else.
+    /// The name is taken.
     Taken {
         owner: String,
     },
-    Found(Box<Found>),
+    Found(Box<PortLocation>),
     /// A channel was made, with this many bytes of credit.
     Opened {
         channel: u32,
@@ -70,6 +70,6 @@ pub(crate) enum Answer {
     OtherKind {
         kind: String,
     },
-    /// The link was lost meanwhile. Never sent.
+    /// The link was lost. Never sent.
     Lost,
 }

@@ -1,7 +1,7 @@
-//! What all handles of a space share: its ports, its links, and how its threads wait.
+//! The state that all handles of a space share: its ports, its links, and how its threads wait.
 //!
-//! Locks are held for moments and never while another space may be called: over a memory link, to
-//! send is to run the receiver's code.
+//! Locks are held briefly and never while another space may be called: sending over a memory link
+//! runs the receiver's code.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -14,31 +14,31 @@ use parking_lot::Mutex;
 use crate::address::Address;
 use crate::builder::LinkChoice;
 use crate::carrier::Carrier;
-use crate::door::{Door, TCP_DOOR, UNIX_DOOR};
-use crate::exchange::{Requests, Role};
-use crate::gathered;
-use crate::hub::{Event, Hub};
+use crate::exchange::{ControlRequests, DirectoryRole};
+use crate::history::History;
 use crate::key::{Key, SpaceId};
 use crate::link::Link;
+use crate::listener::{Listener, TCP_LISTENER, UNIX_LISTENER};
+use crate::poller::{PollEvent, Poller};
 use crate::port::Sink;
-use crate::record::Record;
 use crate::sender::{Sender, User};
-use crate::share::LinkOwner;
-use crate::simulation::Inner as Simulation;
+use crate::simulation::SimulatedNetwork;
 use crate::space::Options;
+use crate::unflushed_links;
+use crate::user_quota::LinkOwner;
 use crate::waiter::{Waiter, Waiters};
 
 /// The spaces of this process that have links.
 pub(crate) static SPACES: LazyLock<Mutex<HashMap<SpaceId, Weak<Core>>>> =
     LazyLock::new(Mutex::default);
 
-/// Numbers below are for other descriptors than those of links.
+/// Ids below this one belong to descriptors other than links.
 const FIRST_ID: u64 = 16;
 
 pub(crate) struct Core {
     name: String,
     id: SpaceId,
-    /// Who sends to ports of the own space.
+    /// The sender of local tokens.
     pub sender: Arc<Sender>,
     pub options: Options,
     pub started: Instant,
@@ -49,16 +49,16 @@ pub(crate) struct Core {
     /// Whether this space may make links to Unix sockets of every user.
     pub connects_to_any_user: bool,
     pub address: Mutex<Address>,
-    /// Missing if the space has no descriptors to poll.
-    pub hub: Option<Hub>,
-    pub door: Mutex<Door>,
-    pub simulation: Option<Arc<Simulation>>,
+    /// None if the space has no descriptors to poll.
+    pub poller: Option<Poller>,
+    pub listener: Mutex<Listener>,
+    pub simulation: Option<Arc<SimulatedNetwork>>,
     pub names: Mutex<Names>,
-    pub role: Mutex<Role>,
-    pub requests: Requests,
-    pub record: Record,
+    pub role: Mutex<DirectoryRole>,
+    pub requests: ControlRequests,
+    pub history: History,
     links: Mutex<Links>,
-    /// The link that was last found to have something to read.
+    /// The link that last had something to read.
     busiest: Mutex<Weak<Link>>,
     /// One link is opened at a time, so that there is one per peer.
     pub connecting: Mutex<()>,
@@ -66,18 +66,18 @@ pub(crate) struct Core {
     next_id: AtomicU64,
     is_closed: AtomicBool,
     is_stopped: AtomicBool,
-    is_watching: AtomicBool,
-    are_chores_due: AtomicBool,
-    pub courier: Mutex<Option<JoinHandle<()>>>,
+    has_gathered: AtomicBool,
+    is_maintenance_due: AtomicBool,
+    pub io_thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// The input ports of this space.
 #[derive(Default)]
 pub(crate) struct Names {
     pub ports: HashMap<String, Weak<dyn Sink>>,
-    /// Those that peers may open by their number: no private ones.
+    /// Ports that peers may open by number: none of the private ones.
     pub by_number: HashMap<u32, Weak<dyn Sink>>,
-    /// Ports for answers. Peers reach them only over the channel that the asker has made.
+    /// Ports for replies. Peers reach them only over the channel that an RPC client has opened.
     pub private: HashMap<u32, Weak<dyn Sink>>,
     /// Threads that wait for a name.
     pub waiters: Waiters,
@@ -86,8 +86,8 @@ pub(crate) struct Names {
 #[derive(Default)]
 struct Links {
     by_id: HashMap<u64, Arc<Link>>,
-    /// Links over which ports of a space may be opened, by the id that the space announces. A link
-    /// that another user has made is not among them: that user chose the id.
+    /// Links by the id that their space announces; ports are opened over them. A link that another
+    /// user has made is not among them, because that user chose the id.
     by_space: HashMap<SpaceId, Arc<Link>>,
     /// How many links each user has made to this space.
     accepted: HashMap<LinkOwner, usize>,
@@ -114,13 +114,13 @@ impl Core {
             admits_any_user: false,
             connects_to_any_user: false,
             address: Mutex::default(),
-            hub: None,
-            door: Mutex::default(),
+            poller: None,
+            listener: Mutex::default(),
             simulation: None,
             names: Mutex::default(),
-            role: Mutex::new(Role::Alone),
-            requests: Requests::default(),
-            record: Record::default(),
+            role: Mutex::new(DirectoryRole::Alone),
+            requests: ControlRequests::default(),
+            history: History::default(),
             links: Mutex::default(),
             busiest: Mutex::new(Weak::new()),
             connecting: Mutex::new(()),
@@ -128,9 +128,9 @@ impl Core {
             next_id: AtomicU64::new(FIRST_ID),
             is_closed: AtomicBool::new(false),
             is_stopped: AtomicBool::new(false),
-            is_watching: AtomicBool::new(false),
-            are_chores_due: AtomicBool::new(false),
-            courier: Mutex::new(None),
+            has_gathered: AtomicBool::new(false),
+            is_maintenance_due: AtomicBool::new(false),
+            io_thread: Mutex::new(None),
         }
     }
 
@@ -154,7 +154,7 @@ impl Core {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// Whether the courier is to end.
+    /// Whether the I/O thread must stop.
     pub fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::SeqCst)
     }
@@ -167,18 +167,18 @@ impl Core {
         }
     }
 
-    /// Waits until `look` finds something, or the deadline. `look` must leave the waiter with
-    /// whatever it did not find ready.
+    /// Waits until `look` returns something, or the deadline. `look` must register the waiter with
+    /// every object that is not ready.
     ///
-    /// The thread leads if nobody does. What it has gathered to send is sent before.
+    /// The thread becomes the leader if there is none. It first flushes the tokens it has gathered.
     pub fn wait<R>(
         self: &Arc<Self>,
         deadline: Option<Instant>,
         mut look: impl FnMut(&Arc<Waiter>) -> Option<R>,
     ) -> Option<R> {
-        gathered::flush();
+        unflushed_links::flush();
         let waiter = Waiter::current();
-        let Some(hub) = &self.hub else {
+        let Some(poller) = &self.poller else {
             loop {
                 waiter.prepare();
                 if let Some(found) = look(&waiter) {
@@ -198,47 +198,47 @@ impl Core {
             if found.is_some() || is_late() {
                 if is_leader {
                     waiter.resign();
-                    hub.resign();
+                    poller.resign();
                 } else {
-                    // It may have been this thread's turn to lead.
-                    hub.ensure_leader();
+                    // A resigning leader may have chosen this thread as the next one.
+                    poller.ensure_leader();
                 }
                 return found;
             }
-            if is_leader || hub.try_lead(&waiter) {
+            if is_leader || poller.try_lead(&waiter) {
                 if !is_leader {
                     is_leader = true;
-                    waiter.lead(hub.kick_to_give());
+                    waiter.lead(poller.interrupter());
                 }
                 if waiter.begin_leading() {
                     let busiest = self.busiest.lock().upgrade();
                     let read = || busiest.as_ref().is_some_and(|link| link.on_readable());
-                    hub.poll_eagerly(deadline, &mut events, read);
+                    poller.spin_then_poll(deadline, &mut events, read);
                     self.handle(&mut events);
                 }
             } else {
                 waiter.sleep(deadline);
-                hub.unfollow(&waiter);
+                poller.remove_follower(&waiter);
             }
         }
     }
 
-    /// Sends what this thread has gathered, and reads what has come over all links, without waiting.
-    pub fn look_around(self: &Arc<Self>) {
-        gathered::flush();
-        let Some(hub) = &self.hub else { return };
+    /// Flushes the tokens this thread has gathered, and reads all links without waiting.
+    pub fn poll_once(self: &Arc<Self>) {
+        unflushed_links::flush();
+        let Some(poller) = &self.poller else { return };
         let mut events = Vec::new();
-        if hub.glance(&mut events) {
+        if poller.try_poll(&mut events) {
             self.handle(&mut events);
-            hub.resign();
+            poller.resign();
         }
     }
 
-    /// Does what events ask for.
-    pub fn handle(self: &Arc<Self>, events: &mut Vec<Event>) {
+    /// Handles events.
+    pub fn handle(self: &Arc<Self>, events: &mut Vec<PollEvent>) {
         for event in events.drain(..) {
-            if matches!(event.id, UNIX_DOOR | TCP_DOOR) {
-                self.on_door(event.id);
+            if matches!(event.id, UNIX_LISTENER | TCP_LISTENER) {
+                self.on_connection_waiting(event.id);
                 continue;
             }
             let link = self.links.lock().by_id.get(&event.id).cloned();
@@ -252,46 +252,46 @@ impl Core {
                     }
                 }
                 None => {
-                    self.on_pending(event.id);
+                    self.on_handshake_readable(event.id);
                 }
             }
         }
     }
 
-    /// Something was gathered; the courier sees to it that it does not wait too long.
-    pub fn watch(&self) {
-        if !self.is_watching.swap(true, Ordering::SeqCst)
-            && let Some(hub) = &self.hub
+    /// Tells the I/O thread that tokens were gathered, so that they do not wait too long.
+    pub fn note_gathered(&self) {
+        if !self.has_gathered.swap(true, Ordering::SeqCst)
+            && let Some(poller) = &self.poller
         {
-            hub.disturb_courier();
+            poller.interrupt_io_thread();
         }
     }
 
-    pub fn is_watching(&self) -> bool {
-        self.is_watching.load(Ordering::SeqCst)
+    pub fn has_gathered(&self) -> bool {
+        self.has_gathered.load(Ordering::SeqCst)
     }
 
-    /// Something new has to be looked after; the courier finds out how often.
-    pub fn hasten_chores(&self) {
-        self.are_chores_due.store(true, Ordering::SeqCst);
-        if let Some(hub) = &self.hub {
-            hub.disturb_courier();
+    /// Makes the I/O thread run maintenance now and find out when it is due next.
+    pub fn request_maintenance(&self) {
+        self.is_maintenance_due.store(true, Ordering::SeqCst);
+        if let Some(poller) = &self.poller {
+            poller.interrupt_io_thread();
         }
     }
 
-    pub fn are_chores_due(&self) -> bool {
-        self.are_chores_due.load(Ordering::SeqCst)
+    pub fn is_maintenance_due(&self) -> bool {
+        self.is_maintenance_due.load(Ordering::SeqCst)
     }
 
-    pub fn begin_chores(&self) {
-        self.are_chores_due.store(false, Ordering::SeqCst);
+    pub fn begin_maintenance(&self) {
+        self.is_maintenance_due.store(false, Ordering::SeqCst);
     }
 
-    pub fn end_watch(&self) {
-        self.is_watching.store(false, Ordering::SeqCst);
+    pub fn clear_gathered(&self) {
+        self.has_gathered.store(false, Ordering::SeqCst);
     }
 
-    /// Sends what was gathered so long ago; false if nothing is gathered anywhere.
+    /// Flushes batches older than `age`. Returns false if no link has a batch.
     pub fn flush_older(&self, age: std::time::Duration) -> bool {
         let mut is_any = false;
         for link in self.links() {
@@ -300,8 +300,8 @@ impl Core {
         is_any
     }
 
-    /// Makes a link of a carrier; `owner` is who connected to this space, if this space did not
-    /// connect itself.
+    /// Creates a link over a carrier. `owner` is the user that connected to this space; none if
+    /// this space connected.
     pub fn add_link(
         self: &Arc<Self>,
         id: u64,
@@ -310,19 +310,19 @@ impl Core {
         owner: Option<LinkOwner>,
     ) -> Arc<Link> {
         let link = Link::new(self.clone(), id, peer, carrier, owner);
-        self.keep_link(&link);
-        if let (Some(hub), Carrier::Socket(socket)) = (&self.hub, &link.carrier) {
-            if let Err(error) = hub.add(socket, id) {
-                link.lost(&error.to_string());
+        self.register_link(&link);
+        if let (Some(poller), Carrier::Socket(socket)) = (&self.poller, &link.carrier) {
+            if let Err(error) = poller.add(socket, id) {
+                link.mark_lost(&error.to_string());
             } else if socket.is_tcp {
-                self.hasten_chores();
+                self.request_maintenance();
             }
         }
         link
     }
 
-    /// Makes a link known to this space.
-    pub fn keep_link(self: &Arc<Self>, link: &Arc<Link>) {
+    /// Registers a link.
+    pub fn register_link(self: &Arc<Self>, link: &Arc<Link>) {
         {
             let mut links = self.links.lock();
             links.by_id.insert(link.id, link.clone());
@@ -334,16 +334,16 @@ impl Core {
             }
         }
         if self.is_stopped() {
-            link.lost("the space is closed");
+            link.mark_lost("the space is closed");
         }
     }
 
-    /// A link is lost: nobody finds it any more.
-    pub fn forget_link(&self, link: &Arc<Link>) {
-        if let (Some(hub), Carrier::Socket(socket)) = (&self.hub, &link.carrier) {
-            hub.remove(socket);
+    /// Removes a lost link from the tables.
+    pub fn unregister_link(&self, link: &Arc<Link>) {
+        if let (Some(poller), Carrier::Socket(socket)) = (&self.poller, &link.carrier) {
+            poller.remove(socket);
         }
-        self.record.keep_lost(link.counters());
+        self.history.keep_lost(link.counters());
         let mut links = self.links.lock();
         if links.by_id.remove(&link.id).is_some()
             && let Some(owner) = link.owner
@@ -384,10 +384,10 @@ impl Core {
         self.links.lock().by_id.values().cloned().collect()
     }
 
-    /// A link's socket is full, or no longer.
-    pub fn expect_room(&self, link: &Link, expect: bool) {
-        if let (Some(hub), Carrier::Socket(socket)) = (&self.hub, &link.carrier) {
-            hub.expect_room(socket, link.id, expect);
+    /// Starts or stops waiting for a link's socket to become writable.
+    pub fn watch_writable(&self, link: &Link, expect: bool) {
+        if let (Some(poller), Carrier::Socket(socket)) = (&self.poller, &link.carrier) {
+            poller.watch_writable(socket, link.id, expect);
         }
     }
 
@@ -396,23 +396,23 @@ impl Core {
         self.names.lock().ports.get(name).and_then(Weak::upgrade)
     }
 
-    /// Marks the space as closed; false if it was.
+    /// Marks the space as closed. Returns false if it was closed before.
     pub fn begin_close(&self) -> bool {
         !self.is_closed.swap(true, Ordering::SeqCst)
     }
 
-    /// Ends the courier.
+    /// Stops the I/O thread.
     pub fn stop(&self) {
         self.is_stopped.store(true, Ordering::SeqCst);
-        if let Some(hub) = &self.hub {
-            hub.kick();
-            hub.call_courier();
+        if let Some(poller) = &self.poller {
+            poller.interrupt();
+            poller.wake_io_thread();
         }
-        let courier = self.courier.lock().take();
-        if let Some(courier) = courier
-            && courier.thread().id() != std::thread::current().id()
+        let io_thread = self.io_thread.lock().take();
+        if let Some(io_thread) = io_thread
+            && io_thread.thread().id() != std::thread::current().id()
         {
-            let _ = courier.join();
+            let _ = io_thread.join();
         }
     }
 }

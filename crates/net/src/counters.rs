@@ -1,8 +1,8 @@
-//! Figures that can be read at run time.
+//! Counters that can be read at run time.
 
 use std::time::Duration;
 
-/// What a space has done so far.
+/// The counters of a space.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counters {
     /// One entry per link, also of those that were lost.
@@ -11,7 +11,7 @@ pub struct Counters {
     pub ports: Vec<PortCounters>,
 }
 
-/// What went over a link.
+/// The counters of a link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkCounters {
     /// Name of the space on the other side.
@@ -26,7 +26,7 @@ pub struct LinkCounters {
     pub sent_bytes: u64,
     /// Packets sent.
     pub sent_packets: u64,
-    /// Calls of the system that wrote.
+    /// System calls that wrote.
     pub writes: u64,
     /// Tokens and control messages received.
     pub received_frames: u64,
@@ -34,7 +34,7 @@ pub struct LinkCounters {
     pub received_bytes: u64,
     /// Packets received.
     pub received_packets: u64,
-    /// Calls of the system that read.
+    /// System calls that read.
     pub reads: u64,
     /// Bytes of long segments that were copied in this process.
     pub bytes_copied: u64,
@@ -43,7 +43,7 @@ pub struct LinkCounters {
 }
 
 impl LinkCounters {
-    /// How many frames left together, on average.
+    /// Frames per packet, on average.
     pub fn coalescing(&self) -> f64 {
         if self.sent_packets == 0 {
             0.0
@@ -53,7 +53,7 @@ impl LinkCounters {
     }
 }
 
-/// What came to an input port.
+/// The counters of an input port.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PortCounters {
     /// Name of the port.
@@ -64,7 +64,7 @@ pub struct PortCounters {
     pub depth: u64,
 }
 
-/// Counters at a time.
+/// The counters at one time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     /// Since the space was made.
@@ -73,12 +73,12 @@ pub struct Sample {
     pub counters: Counters,
 }
 
-/// Somebody who was not let in, or was cut off for what it did.
+/// A peer that was refused or cut off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Since the space was made.
     pub at: Duration,
-    /// Who it was, as far as known.
+    /// The peer, as far as known.
     pub peer: String,
     /// Why.
     pub reason: String,

@@ -1,13 +1,14 @@
-//! Descriptors over a Unix socket: somebody asks with a few bytes, and gets bytes and open files.
+//! Passing descriptors over a Unix socket: a client sends a few bytes, and receives bytes and open
+//! files.
 //!
-//! *Strangers cannot take much.* A door has one thread, which polls. It serves at most
-//! [`CALLERS_PER_USER`] callers of each user. A caller that comes when all places of its user are
-//! taken displaces the one of its user that has been silent for longest, or waits until one has
-//! been silent for [`MOMENT`]: each caller has that long to ask. At most [`WAITING_PER_USER`] wait,
-//! and users other than the own one and root leave descriptors in reserve ([`Share`]); the door
-//! closes further connections at once. It lets a caller go after [`SILENCE`] that stops in the
-//! middle of a request, does not take its answer or has never asked. It answers callers in turn,
-//! one request each.
+//! *Strangers cannot take much.* A server has one thread, which polls. It serves at most
+//! [`CLIENTS_PER_USER`] clients of each user. A client beyond that displaces the client of its user
+//! that has been silent for longest, or waits until one has been silent for [`IDLE_GRACE`]: each
+//! client has that long for its request. At most [`WAITING_PER_USER`] wait, and users other than
+//! the process's own and root leave descriptors in reserve ([`UserQuota`]); the server closes
+//! further connections at once. It disconnects a client after [`SILENCE_TIMEOUT`] that stops in the
+//! middle of a request, does not read its reply or has never sent a request. It serves clients in
+//! turn, one request each.
 
 use std::collections::VecDeque;
 use std::fs::Permissions;
@@ -30,56 +31,56 @@ use rustix::net::{
 
 use crate::builder::listen_at;
 use crate::sender::User;
-use crate::share::{LinkOwner, Share};
+use crate::user_quota::{LinkOwner, UserQuota};
 
-/// Bytes a request may have.
+/// The longest request.
 const REQUEST_BYTES: usize = 64 << 10;
-/// Bytes an answer may have.
+/// The longest reply.
 const ANSWER_BYTES: usize = 64 << 20;
-/// Descriptors that the system passes with one message.
-const TOGETHER: usize = 253;
-/// Descriptors an answer may have.
-const DESCRIPTORS: usize = 1 << 16;
-/// Callers of one user that are served at the same time.
-const CALLERS_PER_USER: usize = 64;
-/// Callers of one user that may wait for a place.
+/// Descriptors per message; the limit of the system.
+const DESCRIPTORS_PER_MESSAGE: usize = 253;
+/// The most descriptors of a reply.
+const DESCRIPTORS_LIMIT: usize = 1 << 16;
+/// Clients of one user that are served at the same time.
+const CLIENTS_PER_USER: usize = 64;
+/// Clients of one user that may wait for a slot.
 const WAITING_PER_USER: usize = 448;
-/// Connections accepted before callers are served again.
+/// Connections accepted before clients are served again.
 const ACCEPTS_AT_ONCE: usize = 64;
-/// How often the door looks for a place while callers wait for one.
-const WAITING_LOOK: Duration = Duration::from_millis(10);
-/// Descriptors of the process that other users leave to the own one and root.
+/// The interval at which the server looks for a slot while clients wait.
+const WAITING_RETRY: Duration = Duration::from_millis(10);
+/// Descriptors of the process reserved for its own user and root.
 const RESERVED_DESCRIPTORS: usize = 128;
-/// How long a caller may be silent in the middle of something.
-const SILENCE: Duration = Duration::from_secs(2);
-/// How long a caller may be silent when others want its place.
-const MOMENT: Duration = Duration::from_millis(500);
-/// Bytes in front of an answer.
+/// The time a client may be silent in the middle of a request or reply.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The time a client may be silent when others need its slot.
+const IDLE_GRACE: Duration = Duration::from_millis(500);
+/// Bytes in front of a reply.
 const FRONT_BYTES: usize = 9;
 
 const GIVEN: u8 = 0;
 const REFUSED: u8 = 1;
 
-/// What a handler gives: bytes and descriptors, or bytes that say why not.
-type Given = Result<(Vec<u8>, Vec<OwnedFd>), Vec<u8>>;
-type Handler = dyn Fn(&User, &[u8]) -> Given + Send + Sync;
+/// The reply of a handler: bytes and descriptors, or the bytes of a refusal.
+type DescriptorReply = Result<(Vec<u8>, Vec<OwnedFd>), Vec<u8>>;
+type Handler = dyn Fn(&User, &[u8]) -> DescriptorReply + Send + Sync;
 
-/// Gives descriptors to processes of this machine that ask for them over a Unix socket.
+/// Passes descriptors to processes of this machine that request them over a Unix socket.
 ///
-/// The handler gets a request and who makes it, as the kernel says, and gives bytes and
-/// descriptors, or refuses with bytes. It is called by the one thread of the door, so it should be
-/// quick. Dropping the door ends the thread and removes the socket.
+/// The handler gets a request and its user, as the kernel reports it, and returns bytes and
+/// descriptors, or refuses with bytes. The one thread of the server calls it, so it should be
+/// quick. Dropping the server ends the thread and removes the socket.
 ///
 /// ```
 /// use std::fs::File;
 /// use std::io::Read;
 ///
-/// use pario_net::{DescriptorClient, DescriptorDoor};
+/// use pario_net::{DescriptorClient, DescriptorServer};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("files");
-/// let _door = DescriptorDoor::open(&path, false, |user, request| match request {
+/// let _server = DescriptorServer::open(&path, false, |user, request| match request {
 ///     b"zeros" if user.uid != 1 => {
 ///         let zeros = File::open("/dev/zero").map_err(|error| error.to_string().into_bytes())?;
 ///         Ok((b"without end".to_vec(), vec![zeros.into()]))
@@ -88,30 +89,30 @@ type Handler = dyn Fn(&User, &[u8]) -> Given + Send + Sync;
 /// })?;
 ///
 /// let mut client = DescriptorClient::connect(&path)?;
-/// let (bytes, mut descriptors) = client.ask(b"zeros")?.unwrap();
+/// let (bytes, mut descriptors) = client.request(b"zeros")?.unwrap();
 /// assert_eq!(bytes, b"without end");
 /// let mut first = [1; 4];
 /// File::from(descriptors.remove(0)).read_exact(&mut first)?;
 /// assert_eq!(first, [0; 4]);
-/// assert_eq!(client.ask(b"ones")?.unwrap_err(), b"there is no such file");
+/// assert_eq!(client.request(b"ones")?.unwrap_err(), b"there is no such file");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct DescriptorDoor {
+pub struct DescriptorServer {
     path: PathBuf,
     /// When this end is dropped, the thread ends.
     end: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl DescriptorDoor {
-    /// Opens a door at a path. A socket there that nobody listens on any more is replaced. Unless
-    /// every user of the machine is admitted, only the same user and root are.
+impl DescriptorServer {
+    /// Listens at a path. Replaces a socket without a listener. Unless every user of the machine is
+    /// admitted, only the same user and root are.
     pub fn open(
         path: &Path,
         admit_any_user: bool,
-        handler: impl Fn(&User, &[u8]) -> Given + Send + Sync + 'static,
+        handler: impl Fn(&User, &[u8]) -> DescriptorReply + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let listener = listen_at(path)?;
         if admit_any_user {
@@ -119,22 +120,22 @@ impl DescriptorDoor {
         }
         listener.set_nonblocking(true)?;
         let (end, is_over) = UnixStream::pair()?;
-        let mut keeper = Keeper {
+        let mut server = ServerThread {
             listener,
             is_over,
             admits_any_user: admit_any_user,
             handler: Box::new(handler),
-            callers: Vec::new(),
+            clients: Vec::new(),
             waiting: VecDeque::new(),
             accepts_from: Instant::now(),
         };
         let thread = std::thread::Builder::new().name("descriptors".to_owned());
-        let thread = Some(thread.spawn(move || keeper.run())?);
+        let thread = Some(thread.spawn(move || server.run())?);
         Ok(Self { path: path.to_owned(), end: Some(end), thread })
     }
 }
 
-impl Drop for DescriptorDoor {
+impl Drop for DescriptorServer {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
@@ -144,37 +145,37 @@ impl Drop for DescriptorDoor {
     }
 }
 
-/// The thread of a door.
-struct Keeper {
+/// The thread of a server.
+struct ServerThread {
     listener: UnixListener,
     is_over: UnixStream,
     admits_any_user: bool,
     handler: Box<Handler>,
-    callers: Vec<Caller>,
-    /// Callers that were accepted and have no place yet, in the order in which they came.
-    waiting: VecDeque<Caller>,
-    /// After the system had no descriptors left, nobody is let in for a moment.
+    clients: Vec<ClientConnection>,
+    /// Accepted clients without a slot, in the order in which they came.
+    waiting: VecDeque<ClientConnection>,
+    /// When the system had no descriptors left, the server accepts again at this time.
     accepts_from: Instant,
 }
 
-struct Caller {
+struct ClientConnection {
     stream: UnixStream,
     user: User,
-    /// What came and was not answered.
-    came: Vec<u8>,
-    /// The answer under way: bytes, how many of them were written, and descriptors that follow.
+    /// Received bytes without a reply yet.
+    received: Vec<u8>,
+    /// The reply under way: bytes, how many of them are written, and descriptors that follow.
     answer: Vec<u8>,
     written: usize,
     descriptors: VecDeque<Vec<OwnedFd>>,
-    /// When something last happened.
+    /// The time of the last progress.
     since: Instant,
     has_asked: bool,
 }
 
-/// A caller is to be let go.
-struct Over;
+/// The client must be disconnected.
+struct Disconnect;
 
-impl Keeper {
+impl ServerThread {
     fn run(&mut self) {
         while self.wait() {
             let now = Instant::now();
@@ -182,21 +183,21 @@ impl Keeper {
                 self.accept();
             }
             let handler = &*self.handler;
-            self.callers.retain_mut(|caller| {
-                caller.go_on(handler).is_ok() && caller.until().is_none_or(|until| now < until)
+            self.clients.retain_mut(|client| {
+                client.serve(handler).is_ok() && client.deadline().is_none_or(|until| now < until)
             });
-            self.seat_waiting();
+            self.admit_waiting();
         }
     }
 
-    /// Waits until there is something to do; false if it is over.
+    /// Waits for work. Returns false if the server is dropped.
     fn wait(&self) -> bool {
         let now = Instant::now();
-        let mut until = self.callers.iter().filter_map(Caller::until).min();
+        let mut until = self.clients.iter().filter_map(ClientConnection::deadline).min();
         let mut polled = vec![PollFd::new(&self.is_over, PollFlags::IN)];
-        for caller in &self.callers {
-            let what = if caller.is_answered() { PollFlags::IN } else { PollFlags::OUT };
-            polled.push(PollFd::new(&caller.stream, what));
+        for client in &self.clients {
+            let what = if client.is_answered() { PollFlags::IN } else { PollFlags::OUT };
+            polled.push(PollFd::new(&client.stream, what));
         }
         if now >= self.accepts_from {
             polled.push(PollFd::new(&self.listener, PollFlags::IN));
@@ -204,10 +205,10 @@ impl Keeper {
             until = Some(until.map_or(self.accepts_from, |until| until.min(self.accepts_from)));
         }
         if !self.waiting.is_empty() {
-            let look = now + WAITING_LOOK;
+            let look = now + WAITING_RETRY;
             until = Some(until.map_or(look, |until| until.min(look)));
         }
-        if self.callers.iter().any(Caller::has_request) {
+        if self.clients.iter().any(ClientConnection::has_request) {
             until = Some(now);
         }
         let timeout = until.map(|until| {
@@ -226,7 +227,7 @@ impl Keeper {
                 Ok((stream, _)) => self.admit(stream),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    // Polling would say at once that a caller still waits.
+                    // The poll would return at once, because a connection still waits.
                     if error.raw_os_error().is_some_and(is_shortage) {
                         self.displace(|_| true, Duration::ZERO);
                     }
@@ -237,59 +238,59 @@ impl Keeper {
         }
     }
 
-    /// Gives a connection a place, or lets it wait for one; closes it if its user may not come in
-    /// or has too many.
+    /// Gives a connection a slot, or lets it wait for one; closes it if its user is not admitted or
+    /// has too many.
     fn admit(&mut self, stream: UnixStream) {
         let Ok(user) = User::of_peer(&stream) else { return };
         let is_welcome = self.admits_any_user || user.is_own_or_root();
         if !is_welcome || stream.set_nonblocking(true).is_err() {
             return;
         }
-        let is_same = |other: &&Caller| other.user.uid == user.uid;
-        let taken = self.callers.iter().chain(&self.waiting).filter(is_same).count();
-        let share = Share::new(CALLERS_PER_USER + WAITING_PER_USER, RESERVED_DESCRIPTORS);
-        if let Err(reason) = share.admit(LinkOwner::User(user.uid), taken, stream.as_fd()) {
-            tracing::warn!(uid = user.uid, reason, "a caller for descriptors is refused");
+        let is_same = |other: &&ClientConnection| other.user.uid == user.uid;
+        let taken = self.clients.iter().chain(&self.waiting).filter(is_same).count();
+        let quota = UserQuota::new(CLIENTS_PER_USER + WAITING_PER_USER, RESERVED_DESCRIPTORS);
+        if let Err(reason) = quota.admit(LinkOwner::User(user.uid), taken, stream.as_fd()) {
+            tracing::warn!(uid = user.uid, reason, "a client for descriptors is refused");
             return;
         }
-        let caller = Caller::new(stream, user);
-        if self.has_place(caller.user.uid) {
-            self.callers.push(caller);
+        let client = ClientConnection::new(stream, user);
+        if self.has_free_slot(client.user.uid) {
+            self.clients.push(client);
         } else {
-            self.waiting.push_back(caller);
+            self.waiting.push_back(client);
         }
     }
 
-    /// Whether one more caller of a user can be served; makes a place if one of its callers was
+    /// Whether one more client of a user can be served. Frees a slot if one of its clients was
     /// silent long enough.
-    fn has_place(&mut self, uid: u32) -> bool {
-        let count = self.callers.iter().filter(|caller| caller.user.uid == uid).count();
-        count < CALLERS_PER_USER || self.displace(|caller| caller.user.uid == uid, MOMENT)
+    fn has_free_slot(&mut self, uid: u32) -> bool {
+        let count = self.clients.iter().filter(|client| client.user.uid == uid).count();
+        count < CLIENTS_PER_USER || self.displace(|client| client.user.uid == uid, IDLE_GRACE)
     }
 
-    /// Gives places that have become free to callers that wait, in their order.
-    fn seat_waiting(&mut self) {
-        for mut caller in std::mem::take(&mut self.waiting) {
-            if self.has_place(caller.user.uid) {
-                caller.since = Instant::now();
-                self.callers.push(caller);
+    /// Gives free slots to waiting clients in order.
+    fn admit_waiting(&mut self) {
+        for mut client in std::mem::take(&mut self.waiting) {
+            if self.has_free_slot(client.user.uid) {
+                client.since = Instant::now();
+                self.clients.push(client);
             } else {
-                self.waiting.push_back(caller);
+                self.waiting.push_back(client);
             }
         }
     }
 
-    /// Of some callers, lets the one go that has been silent for longest, and at least for so
-    /// long; whether there was one.
-    fn displace(&mut self, some: impl Fn(&Caller) -> bool, at_least: Duration) -> bool {
-        let callers = self.callers.iter().enumerate().filter(|(_, caller)| some(caller));
-        let longest = callers.min_by_key(|(_, caller)| caller.since);
-        let silent = longest.filter(|(_, caller)| caller.since.elapsed() >= at_least);
-        silent.map(|(place, _)| place).map(|place| self.callers.swap_remove(place)).is_some()
+    /// Disconnects the longest silent client among some, if it was silent for at least this time.
+    /// Returns whether there was one.
+    fn displace(&mut self, some: impl Fn(&ClientConnection) -> bool, at_least: Duration) -> bool {
+        let clients = self.clients.iter().enumerate().filter(|(_, client)| some(client));
+        let longest = clients.min_by_key(|(_, client)| client.since);
+        let silent = longest.filter(|(_, client)| client.since.elapsed() >= at_least);
+        silent.map(|(place, _)| place).map(|place| self.clients.swap_remove(place)).is_some()
     }
 }
 
-/// Whether somebody who leaves makes room for the next: no descriptors are left, or no memory.
+/// Whether a disconnect makes room for the next connection: no descriptors or no memory are left.
 fn is_shortage(error: i32) -> bool {
     matches!(
         Errno::from_raw_os_error(error),
@@ -297,12 +298,12 @@ fn is_shortage(error: i32) -> bool {
     )
 }
 
-impl Caller {
+impl ClientConnection {
     fn new(stream: UnixStream, user: User) -> Self {
         Self {
             stream,
             user,
-            came: Vec::new(),
+            received: Vec::new(),
             answer: Vec::new(),
             written: 0,
             descriptors: VecDeque::new(),
@@ -315,71 +316,71 @@ impl Caller {
         self.written == self.answer.len() && self.descriptors.is_empty()
     }
 
-    /// Whether it can be answered without reading.
+    /// Whether a whole request is there.
     fn has_request(&self) -> bool {
-        let Some((front, rest)) = self.came.split_first_chunk::<4>() else { return false };
+        let Some((front, rest)) = self.received.split_first_chunk::<4>() else { return false };
         self.is_answered() && rest.len() >= u32::from_le_bytes(*front) as usize
     }
 
-    /// How long it may be silent; who has asked before and asks nothing now may stay.
-    fn until(&self) -> Option<Instant> {
-        let is_idle = self.has_asked && self.came.is_empty() && self.is_answered();
-        (!is_idle).then(|| self.since + SILENCE)
+    /// When it is disconnected; never between requests.
+    fn deadline(&self) -> Option<Instant> {
+        let is_idle = self.has_asked && self.received.is_empty() && self.is_answered();
+        (!is_idle).then(|| self.since + SILENCE_TIMEOUT)
     }
 
-    /// Reads, answers and writes what can be, one request at most: the next one's turn is when all
-    /// others had theirs.
-    fn go_on(&mut self, handler: &Handler) -> Result<(), Over> {
+    /// Reads, handles and writes as far as possible, one request at most: the next one's turn comes
+    /// after all others.
+    fn serve(&mut self, handler: &Handler) -> Result<(), Disconnect> {
         let mut is_done = false;
         loop {
             self.write()?;
             if !self.is_answered() || is_done {
                 return Ok(());
             }
-            let Some((front, rest)) = self.came.split_first_chunk::<4>() else {
+            let Some((front, rest)) = self.received.split_first_chunk::<4>() else {
                 if self.read()? { continue } else { return Ok(()) }
             };
             let len = u32::from_le_bytes(*front) as usize;
             if len > REQUEST_BYTES {
-                return Err(Over);
+                return Err(Disconnect);
             }
             let Some(request) = rest.get(..len) else {
                 if self.read()? { continue } else { return Ok(()) }
             };
             let user = &self.user;
             let given = catch_unwind(AssertUnwindSafe(|| handler(user, request)));
-            self.came.drain(..4 + len);
+            self.received.drain(..4 + len);
             self.has_asked = true;
             is_done = true;
             self.answer(given.unwrap_or_else(|_| Err(b"the handler panicked".to_vec())))?;
         }
     }
 
-    /// Reads what there is; whether there was anything.
-    fn read(&mut self) -> Result<bool, Over> {
+    /// Reads available bytes. Returns whether there were any.
+    fn read(&mut self) -> Result<bool, Disconnect> {
         let mut bytes = [0; 4096];
-        let room = (4 + REQUEST_BYTES).saturating_sub(self.came.len()).min(bytes.len());
+        let room = (4 + REQUEST_BYTES).saturating_sub(self.received.len()).min(bytes.len());
         match rustix::io::read(&self.stream, &mut bytes[..room]) {
-            Ok(0) => Err(Over),
+            Ok(0) => Err(Disconnect),
             Ok(count) => {
-                self.came.extend_from_slice(&bytes[..count]);
+                self.received.extend_from_slice(&bytes[..count]);
                 self.since = Instant::now();
                 Ok(true)
             }
             Err(Errno::AGAIN) => Ok(false),
             Err(Errno::INTR) => Ok(true),
-            Err(_) => Err(Over),
+            Err(_) => Err(Disconnect),
         }
     }
 
-    fn answer(&mut self, given: Given) -> Result<(), Over> {
+    fn answer(&mut self, given: DescriptorReply) -> Result<(), Disconnect> {
         let (what, bytes, descriptors) = match given {
             Ok((bytes, descriptors)) => (GIVEN, bytes, descriptors),
             Err(bytes) => (REFUSED, bytes, Vec::new()),
         };
-        if bytes.len() > ANSWER_BYTES || descriptors.len() > DESCRIPTORS {
-            tracing::error!("an answer with too many bytes or descriptors is not given");
-            return Err(Over);
+        if bytes.len() > ANSWER_BYTES || descriptors.len() > DESCRIPTORS_LIMIT {
+            tracing::error!("a reply with too many bytes or descriptors is not sent");
+            return Err(Disconnect);
         }
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes();
         self.answer = vec![what];
@@ -389,13 +390,14 @@ impl Caller {
         self.written = 0;
         let mut descriptors = descriptors.into_iter().peekable();
         while descriptors.peek().is_some() {
-            self.descriptors.push_back(descriptors.by_ref().take(TOGETHER).collect());
+            self.descriptors
+                .push_back(descriptors.by_ref().take(DESCRIPTORS_PER_MESSAGE).collect());
         }
         Ok(())
     }
 
-    /// Writes what the socket takes.
-    fn write(&mut self) -> Result<(), Over> {
+    /// Writes as much as the socket takes.
+    fn write(&mut self) -> Result<(), Disconnect> {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         loop {
             let result = if self.written < self.answer.len() {
@@ -411,7 +413,7 @@ impl Caller {
                 Ok(()) => self.since = Instant::now(),
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
-                Err(_) => return Err(Over),
+                Err(_) => return Err(Disconnect),
             }
         }
     }
@@ -424,46 +426,47 @@ fn send_descriptors(
     flags: SendFlags,
 ) -> Result<(), Errno> {
     let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(TOGETHER))];
+    let mut space =
+        [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_PER_MESSAGE))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let is_put = control.push(SendAncillaryMessage::ScmRights(&borrowed));
     debug_assert!(is_put, "there is room for them");
     rustix::net::sendmsg(stream, &[IoSlice::new(&[0])], &mut control, flags).map(drop)
 }
 
-/// Asks a [`DescriptorDoor`].
+/// Sends requests to a [`DescriptorServer`].
 #[derive(Debug)]
 pub struct DescriptorClient {
     stream: UnixStream,
-    host: User,
+    server_user: User,
 }
 
 impl DescriptorClient {
-    /// Connects to the door at a path. The client believes the process that listens there, so the
-    /// caller must know that no other user can put a socket at the path, or look at
-    /// [`host`](Self::host).
+    /// Connects to the server at a path. The client trusts the process that listens there: the
+    /// caller must know that no other user can put a socket at the path, or check
+    /// [`server_user`](Self::server_user).
     pub fn connect(path: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(path)?;
-        let host = User::of_peer(&stream)?;
-        Ok(Self { stream, host })
+        let server_user = User::of_peer(&stream)?;
+        Ok(Self { stream, server_user })
     }
 
-    /// An answer that takes longer than this is an error. Without a limit the client waits for as
-    /// long as the door is there.
-    pub fn set_limit(&self, within: Duration) -> io::Result<()> {
+    /// Sets the time limit of a reply. Without a limit the client waits as long as the server
+    /// exists.
+    pub fn set_timeout(&self, within: Duration) -> io::Result<()> {
         self.stream.set_read_timeout(Some(within))?;
         self.stream.set_write_timeout(Some(within))
     }
 
-    /// Who listens at the door, as the kernel says.
-    pub fn host(&self) -> &User {
-        &self.host
+    /// The user of the server, as the kernel reports it.
+    pub fn server_user(&self) -> &User {
+        &self.server_user
     }
 
-    /// Asks with up to 64 KiB: bytes and descriptors come, or the bytes of a refusal. Several can
-    /// be asked one after the other; after an error the connection is of no use any more. The door
-    /// lets a client go that has been silent for longest when many others come.
-    pub fn ask(&mut self, request: &[u8]) -> io::Result<Given> {
+    /// Sends a request of up to 64 KiB; returns bytes and descriptors, or the bytes of a refusal.
+    /// Requests can follow each other; after an error the connection is unusable. The server
+    /// disconnects the longest silent client when many others come.
+    pub fn request(&mut self, request: &[u8]) -> io::Result<DescriptorReply> {
         if request.len() > REQUEST_BYTES {
             let text = format!("a request has {} bytes, more than {REQUEST_BYTES}", request.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
@@ -483,10 +486,10 @@ impl DescriptorClient {
         let [what, l0, l1, l2, l3, count @ ..] = front;
         let len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
         let count = u32::from_le_bytes(count) as usize;
-        if what > REFUSED || len > ANSWER_BYTES || count > DESCRIPTORS {
-            return Err(wrong("an answer of another kind"));
+        if what > REFUSED || len > ANSWER_BYTES || count > DESCRIPTORS_LIMIT {
+            return Err(wrong("a reply of unknown kind"));
         }
-        // Not a byte more: the next one may come with descriptors.
+        // Read not a byte more: the next one may carry descriptors.
         let mut bytes = Vec::new();
         Read::by_ref(&mut self.stream).take(len as u64).read_to_end(&mut bytes)?;
         if bytes.len() < len {
@@ -497,7 +500,7 @@ impl DescriptorClient {
             let before = descriptors.len();
             self.receive_descriptors(&mut descriptors)?;
             if descriptors.len() == before || descriptors.len() > count {
-                return Err(wrong("another number of descriptors than it says"));
+                return Err(wrong("another number of descriptors than it announced"));
             }
         }
         Ok(if what == GIVEN { Ok((bytes, descriptors)) } else { Err(bytes) })
@@ -505,9 +508,10 @@ impl DescriptorClient {
 
     fn receive_descriptors(&self, descriptors: &mut Vec<OwnedFd>) -> io::Result<()> {
         let mut byte = [0];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(TOGETHER))];
+        let mut space =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_PER_MESSAGE))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let received = loop {
+        let message = loop {
             let slices = &mut [IoSliceMut::new(&mut byte)];
             match rustix::net::recvmsg(&self.stream, slices, &mut control, RecvFlags::CMSG_CLOEXEC)
             {
@@ -520,10 +524,10 @@ impl DescriptorClient {
                 descriptors.extend(more);
             }
         }
-        if received.bytes == 0 {
+        if message.bytes == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        if received.flags.contains(ReturnFlags::CTRUNC) {
+        if message.flags.contains(ReturnFlags::CTRUNC) {
             let text =
                 "no room for more descriptors in this process; raise the limit of open files";
             return Err(io::Error::other(text));
@@ -533,5 +537,5 @@ impl DescriptorClient {
 }
 
 fn wrong(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("the door gave {what}"))
+    io::Error::new(io::ErrorKind::InvalidData, format!("the server sent {what}"))
 }

@@ -1,27 +1,26 @@
-//! The directory: which space has which port. A state machine without I/O: it is told what
-//! happened, and says who is to be answered.
+//! The directory: which space has which port. A state machine without I/O.
 //!
-//! Members are known by the link over which they joined, never by the id that they announce: that
-//! one is public, and a stranger could announce it too.
+//! Members are identified by the link over which they joined, never by the id that they announce:
+//! that id is public, and a stranger could announce it too.
 
 use std::collections::HashMap;
 
 use crate::address::Address;
-use crate::control::{Found, PortInfo};
+use crate::control::{PortInfo, PortLocation};
 use crate::key::SpaceId;
 
-/// A member of the directory: the number of its link, or [`OWN`].
-pub(crate) type Member = u64;
+/// A member of the directory: the id of its link, or [`OWN`].
+pub(crate) type MemberId = u64;
 
 /// The space that hosts the directory.
-pub(crate) const OWN: Member = 0;
+pub(crate) const OWN: MemberId = 0;
 
 #[derive(Default)]
 pub(crate) struct Directory {
-    spaces: HashMap<Member, SpaceEntry>,
-    ports: HashMap<String, (Member, PortInfo)>,
-    /// Who waits for which name.
-    askers: HashMap<String, Vec<Asker>>,
+    spaces: HashMap<MemberId, SpaceEntry>,
+    ports: HashMap<String, (MemberId, PortInfo)>,
+    /// Members that wait for a name.
+    waiters: HashMap<String, Vec<NameWaiter>>,
 }
 
 struct SpaceEntry {
@@ -31,18 +30,18 @@ struct SpaceEntry {
     address: Address,
 }
 
-/// Who asked, and the number of the request.
+/// A waiting member and the number of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asker {
-    pub member: Member,
+pub(crate) struct NameWaiter {
+    pub member: MemberId,
     pub request: u64,
 }
 
 impl Directory {
-    /// A space wants to be known; otherwise, where the one is that has its name.
+    /// Adds a space. The error is the address of the space that has its name.
     pub fn join(
         &mut self,
-        id: Member,
+        id: MemberId,
         space: SpaceId,
         name: &str,
         address: Address,
@@ -55,29 +54,29 @@ impl Directory {
         Ok(())
     }
 
-    /// A port wants to be known. Gives those who waited for it; otherwise the name of the space
-    /// that has a port of this name.
-    pub fn announce(&mut self, id: Member, port: PortInfo) -> Result<Vec<Asker>, String> {
+    /// Adds a port. Returns the members that waited for it. The error is the name of the space that
+    /// has a port of this name.
+    pub fn announce(&mut self, id: MemberId, port: PortInfo) -> Result<Vec<NameWaiter>, String> {
         if let Some((owner, _)) = self.ports.get(&port.name) {
             return Err(self.name_of(*owner));
         }
-        let askers = self.askers.remove(&port.name).unwrap_or_default();
+        let waiters = self.waiters.remove(&port.name).unwrap_or_default();
         self.ports.insert(port.name.clone(), (id, port));
-        Ok(askers)
+        Ok(waiters)
     }
 
-    /// A port is gone.
-    pub fn withdraw(&mut self, id: Member, port: &str) {
+    /// Removes a port.
+    pub fn withdraw(&mut self, id: MemberId, port: &str) {
         if self.ports.get(port).is_some_and(|(owner, _)| *owner == id) {
             self.ports.remove(port);
         }
     }
 
     /// Where a port is.
-    pub fn find(&self, port: &str) -> Option<Found> {
+    pub fn find(&self, port: &str) -> Option<PortLocation> {
         let (owner, info) = self.ports.get(port)?;
         let entry = self.spaces.get(owner)?;
-        Some(Found {
+        Some(PortLocation {
             port: info.clone(),
             space: entry.space,
             space_name: entry.name.clone(),
@@ -85,40 +84,40 @@ impl Directory {
         })
     }
 
-    /// Somebody waits for a name.
-    pub fn wait_for(&mut self, port: &str, asker: Asker) {
-        self.askers.entry(port.to_owned()).or_default().push(asker);
+    /// Adds a member that waits for a name.
+    pub fn wait_for(&mut self, port: &str, waiter: NameWaiter) {
+        self.waiters.entry(port.to_owned()).or_default().push(waiter);
     }
 
-    /// Somebody waits no longer.
-    pub fn forget(&mut self, asker: Asker) {
-        self.askers.retain(|_, askers| {
-            askers.retain(|known| *known != asker);
-            !askers.is_empty()
+    /// Removes a waiting member.
+    pub fn forget(&mut self, waiter: NameWaiter) {
+        self.waiters.retain(|_, waiters| {
+            waiters.retain(|known| *known != waiter);
+            !waiters.is_empty()
         });
     }
 
-    /// A space is gone, and all it had.
-    pub fn lost(&mut self, id: Member) {
+    /// Removes a member with all its ports and waits.
+    pub fn remove_member(&mut self, id: MemberId) {
         self.spaces.remove(&id);
         self.ports.retain(|_, (owner, _)| *owner != id);
-        self.askers.retain(|_, askers| {
-            askers.retain(|known| known.member != id);
-            !askers.is_empty()
+        self.waiters.retain(|_, waiters| {
+            waiters.retain(|known| known.member != id);
+            !waiters.is_empty()
         });
     }
 
     /// How many ports a member has announced.
-    pub fn port_count(&self, id: Member) -> usize {
+    pub fn port_count(&self, id: MemberId) -> usize {
         self.ports.values().filter(|(owner, _)| *owner == id).count()
     }
 
     /// How many names a member waits for.
-    pub fn wait_count(&self, id: Member) -> usize {
-        self.askers.values().flatten().filter(|asker| asker.member == id).count()
+    pub fn wait_count(&self, id: MemberId) -> usize {
+        self.waiters.values().flatten().filter(|waiter| waiter.member == id).count()
     }
 
-    fn name_of(&self, id: Member) -> String {
+    fn name_of(&self, id: MemberId) -> String {
         self.spaces.get(&id).map_or_else(|| id.to_string(), |entry| entry.name.clone())
     }
 }
@@ -143,13 +142,13 @@ mod tests {
         let taken = directory.join(3, space(1), "one", Address::default()).unwrap_err();
         assert_eq!(taken, "unix=/one", "whatever id it announces");
 
-        let asker = |request| Asker { member: 2, request };
-        directory.wait_for("port", asker(1));
-        directory.wait_for("port", asker(2));
-        directory.wait_for("port", Asker { member: 9, request: 3 });
-        directory.forget(asker(1));
-        directory.lost(9);
-        assert_eq!(directory.announce(1, port("port")).unwrap(), [asker(2)]);
+        let waiter = |request| NameWaiter { member: 2, request };
+        directory.wait_for("port", waiter(1));
+        directory.wait_for("port", waiter(2));
+        directory.wait_for("port", NameWaiter { member: 9, request: 3 });
+        directory.forget(waiter(1));
+        directory.remove_member(9);
+        assert_eq!(directory.announce(1, port("port")).unwrap(), [waiter(2)]);
         assert_eq!(directory.announce(2, port("port")).unwrap_err(), "one");
         let found = directory.find("port").unwrap();
         assert_eq!((found.space_name.as_str(), found.space), ("one", space(1)));
@@ -157,7 +156,7 @@ mod tests {
 
         directory.withdraw(2, "port");
         assert!(directory.find("port").is_some());
-        directory.lost(1);
+        directory.remove_member(1);
         assert!(directory.find("port").is_none());
         assert!(directory.announce(2, port("port")).unwrap().is_empty());
     }

@@ -1,4 +1,4 @@
-//! What can go wrong, one small enum per operation.
+//! Errors: one small enum per operation.
 
 use std::fmt;
 use std::io;
@@ -23,7 +23,7 @@ pub enum SpaceError {
         /// Why not.
         error: io::Error,
     },
-    /// An address that others can reach, and no key.
+    /// A listening address that other machines can reach, without a key.
     #[error(
         "{space:?} would listen on {address}, which is not loopback, without a key; \
          give it one with `key`, or listen on a loopback address"
@@ -100,15 +100,15 @@ pub enum ConnectError {
     /// The other side refused.
     #[error("{address} refused: {reason}")]
     Refused {
-        /// Who refused.
+        /// The address that refused.
         address: String,
         /// Its words.
         reason: String,
     },
-    /// The other side is not what it should be.
-    #[error("{address} is not to be trusted: {reason}")]
-    Stranger {
-        /// Who.
+    /// The peer is not trusted.
+    #[error("{address} is not trusted: {reason}")]
+    Untrusted {
+        /// The address.
         address: String,
         /// What is wrong.
         reason: String,
@@ -116,14 +116,14 @@ pub enum ConnectError {
     /// The two sides do not have the same key.
     #[error("{address}: {problem}")]
     Key {
-        /// Who has another key.
+        /// The address of the peer.
         address: String,
         /// Which side lacks what.
         problem: KeyProblem,
     },
-    /// There is no way to that address from here.
+    /// The address cannot be reached from this process.
     #[error("there is no way to {address} from here: {reason}")]
-    NoWay {
+    NoRoute {
         /// Where to.
         address: String,
         /// Why not.
@@ -155,7 +155,7 @@ pub enum InputError {
     NoAnswer {
         /// Name of the port.
         port: String,
-        /// How long was waited.
+        /// How long the caller waited.
         waited: Duration,
     },
     /// The space is closed.
@@ -171,7 +171,7 @@ pub enum InputError {
 /// An output port could not be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// Nobody made such a port in time.
+    /// No process created such a port in time.
     #[error(
         "no port {port:?} appeared within {waited:?}; check its name, and that the process which \
          makes it is running and has joined the same directory"
@@ -179,7 +179,7 @@ pub enum OpenError {
     Timeout {
         /// Name of the port.
         port: String,
-        /// How long was waited.
+        /// How long the caller waited.
         waited: Duration,
     },
     /// The port takes another type.
@@ -231,8 +231,7 @@ pub enum OpenError {
 /// No token was received.
 #[derive(Debug, Error)]
 pub enum RecvError {
-    /// A space that had opened this port was lost. All it had sent has been received; the port
-    /// goes on.
+    /// The space of a sender was lost. All its tokens have been received; the port goes on.
     #[error("the space {peer:?} was lost")]
     Lost {
         /// Id of the space.
@@ -258,7 +257,7 @@ pub enum RecvError {
         /// Name of the port.
         port: String,
     },
-    /// What came is not a token of the port's type. It is skipped; the port goes on.
+    /// A received token is not of the port's type. The port skips it and goes on.
     #[error("port {port:?} received from {peer:?} what it cannot decode: {error}")]
     Undecodable {
         /// Name of the port.
@@ -304,7 +303,7 @@ pub enum SendError<T> {
     Full {
         /// Name of the port.
         port: String,
-        /// How long was waited.
+        /// How long the caller waited.
         waited: Duration,
         /// The token.
         token: Option<T>,
@@ -356,45 +355,45 @@ impl<T> fmt::Debug for SendError<T> {
     }
 }
 
-/// A question was not answered.
+/// A request got no reply.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum AskError {
-    /// The link to the answerer broke: this concerns all questions under way, and all later ones.
-    #[error("the space {peer:?} was lost before it answered")]
+pub enum RpcError {
+    /// The link to the server broke: all requests under way and all later ones fail.
+    #[error("the space {peer:?} was lost before it replied")]
     Lost {
         /// Name of the space.
         peer: String,
     },
-    /// The answerer dropped the question without answering it.
-    #[error("the space {peer:?} dropped the question without answering it")]
+    /// The server dropped the request without a reply.
+    #[error("the space {peer:?} dropped the request without a reply")]
     Dropped {
         /// Name of the space.
         peer: String,
     },
     /// The port does not exist any more, or the own space was closed.
-    #[error("port {port:?} answers no more; its owner dropped it, or a space was closed")]
+    #[error("port {port:?} replies no more: its owner dropped it, or a space was closed")]
     Closed {
         /// Name of the port.
         port: String,
     },
-    /// The answerer could not read the question, or could not send its answer.
-    #[error("the space {peer:?} refused the question: {reason}")]
+    /// The server could not decode the request, or could not send its reply.
+    #[error("the space {peer:?} refused the request: {reason}")]
     Refused {
         /// Name of the space.
         peer: String,
         /// Its words.
         reason: String,
     },
-    /// The answer came, but is not of the expected type.
-    #[error("the space {peer:?} gave an answer that cannot be read: {reason}")]
+    /// The reply came, but is not of the expected type.
+    #[error("the space {peer:?} sent a reply that cannot be decoded: {reason}")]
     Unreadable {
         /// Name of the space.
         peer: String,
         /// Why.
         reason: String,
     },
-    /// The question was not sent.
-    #[error("a question was not asked: {reason}")]
+    /// The request was not sent.
+    #[error("a request was not sent: {reason}")]
     Unsent {
         /// Why, with the name of the port.
         reason: String,

@@ -1,4 +1,4 @@
-//! What spaces ask each other: names, channels, credit.
+//! Control messages between spaces: names, channels, credit.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,65 +8,66 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::channel::Channel;
-use crate::control::{Answer, Control, Found, PortInfo};
+use crate::control::{Control, ControlReply, PortInfo, PortLocation};
 use crate::core::Core;
-use crate::directory::{self, Asker, Directory};
+use crate::directory::{self, Directory, NameWaiter};
 use crate::error::{InputError, OpenError};
 use crate::link::Link;
 use crate::port::{PortLabel, Sink};
 use crate::waiter::Waiters;
 use crate::wire::CONTROL_CHANNEL;
 
-/// Bytes that a peer may give the name of a port, of a space or of a type.
+/// The longest name of a port, a space or a type that a peer may send.
 const NAME_LIMIT_BYTES: usize = 4096;
 
-/// What a space has to do with the directory.
-pub(crate) enum Role {
-    /// Nothing: it has no links.
+/// The role of a space in the directory.
+pub(crate) enum DirectoryRole {
+    /// The space has no links.
     Alone,
     Host(Directory),
     Member(Arc<Link>),
-    /// The directory was in the space of this name.
+    /// The directory in the space of this name is lost.
     Lost(String),
 }
 
-/// Questions that were asked and not answered yet.
+/// Requests without a reply yet.
 #[derive(Default)]
-pub(crate) struct Requests {
-    pending: Mutex<HashMap<u64, Pending>>,
+pub(crate) struct ControlRequests {
+    pending: Mutex<HashMap<u64, PendingRequest>>,
     last: AtomicU64,
 }
 
-struct Pending {
-    /// The link it was asked over, 0 if within the space.
+struct PendingRequest {
+    /// The link it was sent over; 0 for the space itself.
     link: u64,
-    answer: Option<Answer>,
-    /// For which port a channel is wanted.
+    answer: Option<ControlReply>,
+    /// The port to which the request opens a channel.
     port: Option<String>,
     channel: Option<Arc<Channel>>,
     waiters: Waiters,
 }
 
-/// What came of opening a channel.
-pub(crate) enum Opened {
+/// The result of opening a channel.
+pub(crate) enum OpenResult {
     Channel(Arc<Channel>),
-    Instead(Option<Answer>),
+    Instead(Option<ControlReply>),
 }
 
 impl Core {
     fn begin_request(&self, link: u64, port: Option<String>) -> u64 {
         let request = self.requests.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let pending = Pending { link, answer: None, port, channel: None, waiters: Waiters::new() };
+        let pending =
+            PendingRequest { link, answer: None, port, channel: None, waiters: Waiters::new() };
         self.requests.pending.lock().insert(request, pending);
         request
     }
 
-    /// Waits for the answer; none if it does not come in time.
-    fn await_answer(
+    /// Waits for the reply; none if it does not come in time.
+    fn await_reply(
         self: &Arc<Self>,
         request: u64,
         deadline: Instant,
-    ) -> (Option<Answer>, Option<Arc<Channel>>) {
+    ) -> (Option<ControlReply>, Option<Arc<Channel>>) {
         let answer = self.wait(Some(deadline), |waiter| {
             let mut pending = self.requests.pending.lock();
             let pending = pending.get_mut(&request)?;
@@ -77,36 +78,38 @@ impl Core {
         (answer, pending.and_then(|pending| pending.channel))
     }
 
-    fn ask(
+    fn send_request(
         self: &Arc<Self>,
         link: &Arc<Link>,
         deadline: Instant,
         make: impl FnOnce(u64) -> Control,
-    ) -> Option<Answer> {
+    ) -> Option<ControlReply> {
         let request = self.begin_request(link.id, None);
-        link.tell(make(request));
+        link.send_control(make(request));
         if !link.is_alive() {
-            self.answered_here(request, Answer::Lost);
+            self.finish_request(request, ControlReply::Lost);
         }
-        self.await_answer(request, deadline).0
+        self.await_reply(request, deadline).0
     }
 
-    /// An answer came over a link. It counts only if the request left over the same link; fails
-    /// otherwise. A channel is made here, so that nothing that concerns it comes before it.
-    fn answered_over(&self, link: &Arc<Link>, request: u64, answer: Answer) -> Result<(), String> {
-        if request > self.requests.last.load(Ordering::Relaxed) || matches!(answer, Answer::Lost) {
+    /// Handles a reply from a link. It counts only if the request left over the same link; fails
+    /// otherwise. Creates an opened channel here, so that no message about it comes first.
+    fn on_reply(&self, link: &Arc<Link>, request: u64, answer: ControlReply) -> Result<(), String> {
+        if request > self.requests.last.load(Ordering::Relaxed)
+            || matches!(answer, ControlReply::Lost)
+        {
             return Err(format!("it answered request {request}, which was never sent"));
         }
         let mut all = self.requests.pending.lock();
         let opened = match answer {
-            Answer::Opened { channel, credit } => Some((channel, credit)),
+            ControlReply::Opened { channel, credit } => Some((channel, credit)),
             _ => None,
         };
         let Some(pending) = all.get_mut(&request) else {
             drop(all);
-            // The request was given up.
+            // The caller has given up the request.
             if let Some((channel, _)) = opened {
-                link.tell(Control::Leave { channel });
+                link.send_control(Control::Leave { channel });
             }
             return Ok(());
         };
@@ -126,8 +129,8 @@ impl Core {
         Ok(())
     }
 
-    /// An answer of this space itself.
-    fn answered_here(&self, request: u64, answer: Answer) {
+    /// Finishes a request with a reply of this space itself.
+    fn finish_request(&self, request: u64, answer: ControlReply) {
         let waiters = {
             let mut all = self.requests.pending.lock();
             let Some(pending) = all.get_mut(&request) else { return };
@@ -137,24 +140,28 @@ impl Core {
         self.wake(waiters);
     }
 
-    /// A message came from another space. Fails if the peer may not send it; the peer is then cut
-    /// off.
+    /// Handles a control message. Fails if the peer may not send it; the link is then cut off.
     pub fn receive_control(
         self: &Arc<Self>,
         link: &Arc<Link>,
         message: Control,
     ) -> Result<(), String> {
-        let answer = |request, answer| link.tell(Control::Answer { request, answer });
+        let answer = |request, answer| link.send_control(Control::Reply { request, reply: answer });
         match message {
             Control::Join { request, name, address } => {
                 check_name(&name)?;
                 let result = match &mut *self.role.lock() {
-                    Role::Host(directory) => directory.join(link.id, link.peer_id, &name, address),
+                    DirectoryRole::Host(directory) => {
+                        directory.join(link.id, link.peer_id, &name, address)
+                    }
                     _ => Err("a space that hosts no directory".to_owned()),
                 };
                 answer(
                     request,
-                    result.map_or_else(|owner| Answer::Taken { owner }, |()| Answer::Done),
+                    result.map_or_else(
+                        |owner| ControlReply::Taken { owner },
+                        |()| ControlReply::Done,
+                    ),
                 );
             }
             Control::Announce { request, port } => {
@@ -165,63 +172,63 @@ impl Core {
                 }
                 let name = port.name.clone();
                 let result = match &mut *self.role.lock() {
-                    Role::Host(directory) => {
+                    DirectoryRole::Host(directory) => {
                         if directory.port_count(link.id) >= self.options.names_per_link {
                             let limit = self.options.names_per_link;
                             return Err(format!("it announced more than {limit} ports"));
                         }
                         directory.announce(link.id, port)
                     }
-                    _ => Err("nobody".to_owned()),
+                    _ => Err("no directory".to_owned()),
                 };
                 match result {
-                    Ok(askers) => {
-                        answer(request, Answer::Done);
-                        self.answer_askers(&name, askers);
+                    Ok(waiters) => {
+                        answer(request, ControlReply::Done);
+                        self.notify_waiters(&name, waiters);
                     }
-                    Err(owner) => answer(request, Answer::Taken { owner }),
+                    Err(owner) => answer(request, ControlReply::Taken { owner }),
                 }
             }
             Control::Withdraw { port } => {
-                if let Role::Host(directory) = &mut *self.role.lock() {
+                if let DirectoryRole::Host(directory) = &mut *self.role.lock() {
                     directory.withdraw(link.id, &port);
                 }
             }
             Control::Find { request, port } => {
                 check_name(&port)?;
                 let found = match &mut *self.role.lock() {
-                    Role::Host(directory) => {
+                    DirectoryRole::Host(directory) => {
                         let found = directory.find(&port);
                         if found.is_none() {
                             let limit = self.options.names_per_link;
                             if directory.wait_count(link.id) >= limit {
                                 return Err(format!("it waits for more than {limit} ports"));
                             }
-                            directory.wait_for(&port, Asker { member: link.id, request });
+                            directory.wait_for(&port, NameWaiter { member: link.id, request });
                         }
                         found
                     }
                     _ => None,
                 };
                 if let Some(found) = found {
-                    answer(request, Answer::Found(Box::new(found)));
+                    answer(request, ControlReply::Found(Box::new(found)));
                 }
             }
             Control::Forget { request } => {
-                if let Role::Host(directory) = &mut *self.role.lock() {
-                    directory.forget(Asker { member: link.id, request });
+                if let DirectoryRole::Host(directory) = &mut *self.role.lock() {
+                    directory.forget(NameWaiter { member: link.id, request });
                 }
             }
             Control::Open { request, number, fingerprint } => {
                 let sink = self.names.lock().by_number.get(&number).and_then(Weak::upgrade);
                 let Some(sink) = sink else {
-                    answer(request, Answer::NoPort);
+                    answer(request, ControlReply::NoPort);
                     return Ok(());
                 };
                 let kind = &sink.label().kind;
                 if kind.fingerprint() != fingerprint {
                     let kind = kind.name().to_owned();
-                    answer(request, Answer::OtherKind { kind });
+                    answer(request, ControlReply::OtherKind { kind });
                     return Ok(());
                 }
                 let limit = self.options.routes_per_link;
@@ -230,78 +237,79 @@ impl Core {
                 }
                 let credit = sink.label().credit;
                 if let Some(channel) = link.open_route(sink) {
-                    answer(request, Answer::Opened { channel, credit });
+                    answer(request, ControlReply::Opened { channel, credit });
                 }
             }
             Control::Leave { channel } => link.leave_route(channel),
             Control::Gone { channel } => {
                 if let Some(channel) = link.channel(channel) {
-                    channel.gone();
+                    channel.mark_gone();
                 }
             }
             Control::Credit { channel, bytes, urgent } => {
                 if let Some(channel) = link.channel(channel) {
-                    channel.credit(bytes, urgent)?;
+                    channel.add_credit(bytes, urgent)?;
                 }
             }
-            Control::Answer { request, answer } => self.answered_over(link, request, answer)?,
+            Control::Reply { request, reply: answer } => self.on_reply(link, request, answer)?,
             Control::Ping => {}
         }
         Ok(())
     }
 
-    /// Tells those who waited for a name where it is.
-    fn answer_askers(&self, name: &str, askers: Vec<Asker>) {
+    /// Sends the location of a port to the members that waited for it.
+    fn notify_waiters(&self, name: &str, waiters: Vec<NameWaiter>) {
         let found = match &*self.role.lock() {
-            Role::Host(directory) => directory.find(name),
+            DirectoryRole::Host(directory) => directory.find(name),
             _ => None,
         };
         let Some(found) = found else { return };
-        for Asker { member, request } in askers {
-            let answer = Answer::Found(Box::new(found.clone()));
+        for NameWaiter { member, request } in waiters {
+            let answer = ControlReply::Found(Box::new(found.clone()));
             if member == directory::OWN {
-                self.answered_here(request, answer);
+                self.finish_request(request, answer);
             } else if let Some(link) = self.link(member) {
-                link.tell(Control::Answer { request, answer });
+                link.send_control(Control::Reply { request, reply: answer });
             }
         }
     }
 
-    /// A link is lost: what was asked over it is answered, and what the peer had is gone.
-    pub fn link_lost(&self, link: &Arc<Link>) {
+    /// Finishes the requests of a lost link and removes its member from the directory.
+    pub fn on_link_lost(&self, link: &Arc<Link>) {
         let lost: Vec<u64> = {
             let pending = self.requests.pending.lock();
             pending.iter().filter(|(_, p)| p.link == link.id).map(|(request, _)| *request).collect()
         };
         for request in lost {
-            self.answered_here(request, Answer::Lost);
+            self.finish_request(request, ControlReply::Lost);
         }
         let mut role = self.role.lock();
         match &mut *role {
-            Role::Member(host) if host.id == link.id => {
-                let was = std::mem::replace(&mut *role, Role::Lost(link.peer.to_string()));
+            DirectoryRole::Member(host) if host.id == link.id => {
+                let was = std::mem::replace(&mut *role, DirectoryRole::Lost(link.peer.to_string()));
                 drop(role);
                 drop(was);
             }
-            Role::Host(directory) => directory.lost(link.id),
+            DirectoryRole::Host(directory) => directory.remove_member(link.id),
             _ => {}
         }
     }
 
-    /// Becomes a member of the directory behind a link; otherwise says where the space of the same
-    /// name is.
+    /// Joins the directory behind a link. The error is the address of another space with the same
+    /// name.
     pub fn join(self: &Arc<Self>, link: &Arc<Link>) -> Result<(), Option<String>> {
-        *self.role.lock() = Role::Member(link.clone());
+        *self.role.lock() = DirectoryRole::Member(link.clone());
         let deadline = Instant::now() + self.options.answer_wait;
         let (name, address) = (self.name().to_owned(), self.address.lock().clone());
-        match self.ask(link, deadline, |request| Control::Join { request, name, address }) {
-            Some(Answer::Done) => Ok(()),
-            Some(Answer::Taken { owner }) => Err(Some(owner)),
+        match self.send_request(link, deadline, |request| Control::Join { request, name, address })
+        {
+            Some(ControlReply::Done) => Ok(()),
+            Some(ControlReply::Taken { owner }) => Err(Some(owner)),
             _ => Err(None),
         }
     }
 
-    /// Makes a port known.
+    /// Announces a port.
     pub fn announce(self: &Arc<Self>, sink: &Arc<dyn Sink>) -> Result<(), InputError> {
         let label = sink.label();
         let port = label.name.clone();
@@ -338,26 +346,26 @@ impl Core {
             fingerprint: label.kind.fingerprint(),
         };
         let link = match &mut *self.role.lock() {
-            Role::Alone => return Ok(()),
-            Role::Lost(directory) => {
+            DirectoryRole::Alone => return Ok(()),
+            DirectoryRole::Lost(directory) => {
                 return Err(InputError::DirectoryLost { port, directory: directory.clone() });
             }
-            Role::Member(link) => Ok(link.clone()),
-            Role::Host(directory) => Err(directory.announce(directory::OWN, info.clone())),
+            DirectoryRole::Member(link) => Ok(link.clone()),
+            DirectoryRole::Host(directory) => Err(directory.announce(directory::OWN, info.clone())),
         };
         let link = match link {
             Ok(link) => link,
-            Err(Ok(askers)) => {
-                self.answer_askers(&port, askers);
+            Err(Ok(waiters)) => {
+                self.notify_waiters(&port, waiters);
                 return Ok(());
             }
             Err(Err(owner)) => return Err(InputError::NameTaken { port, owner }),
         };
         let waited = self.options.answer_wait;
         let ask = |request| Control::Announce { request, port: info };
-        match self.ask(&link, Instant::now() + waited, ask) {
-            Some(Answer::Done) => Ok(()),
-            Some(Answer::Taken { owner }) => Err(InputError::NameTaken { port, owner }),
+        match self.send_request(&link, Instant::now() + waited, ask) {
+            Some(ControlReply::Done) => Ok(()),
+            Some(ControlReply::Taken { owner }) => Err(InputError::NameTaken { port, owner }),
             None => Err(InputError::NoAnswer { port, waited }),
             _ => Err(InputError::DirectoryLost { port, directory: link.peer.to_string() }),
         }
@@ -373,27 +381,27 @@ impl Core {
         }
     }
 
-    /// Takes a port's name back; whoever sends to it is told.
+    /// Withdraws the name of a port and tells its senders that it is gone.
     pub fn withdraw(&self, label: &PortLabel) {
         self.forget_name(label);
         let link = match &mut *self.role.lock() {
             _ if label.is_private => None,
-            Role::Member(link) => Some(link.clone()),
-            Role::Host(directory) => {
+            DirectoryRole::Member(link) => Some(link.clone()),
+            DirectoryRole::Host(directory) => {
                 directory.withdraw(directory::OWN, &label.name);
                 None
             }
-            Role::Alone | Role::Lost(_) => None,
+            DirectoryRole::Alone | DirectoryRole::Lost(_) => None,
         };
         if let Some(link) = link {
-            link.tell(Control::Withdraw { port: label.name.clone() });
+            link.send_control(Control::Withdraw { port: label.name.clone() });
         }
         for link in self.links() {
             link.close_routes(label.number);
         }
     }
 
-    /// Waits for a port of this space, which has no links.
+    /// Waits for a port of this space when it has no links.
     fn wait_for_local(
         self: &Arc<Self>,
         port: &str,
@@ -419,7 +427,7 @@ impl Core {
         port: &str,
         timeout: Duration,
         deadline: Instant,
-    ) -> Result<Option<Found>, OpenError> {
+    ) -> Result<Option<PortLocation>, OpenError> {
         let late = || OpenError::Timeout { port: port.to_owned(), waited: timeout };
         if self.is_closed() {
             let space = self.name().to_owned();
@@ -427,30 +435,30 @@ impl Core {
         }
         let mut role = self.role.lock();
         let (request, link) = match &mut *role {
-            Role::Alone => {
+            DirectoryRole::Alone => {
                 drop(role);
                 let found = self.wait_for_local(port, deadline);
                 return found.unwrap_or_else(|| Err(late())).map(|()| None);
             }
-            Role::Lost(directory) => {
+            DirectoryRole::Lost(directory) => {
                 let directory = directory.clone();
                 return Err(OpenError::DirectoryLost { port: port.to_owned(), directory });
             }
-            Role::Host(directory) => {
+            DirectoryRole::Host(directory) => {
                 if let Some(found) = directory.find(port) {
                     return Ok(Some(found));
                 }
                 let request = self.begin_request(0, None);
-                directory.wait_for(port, Asker { member: directory::OWN, request });
+                directory.wait_for(port, NameWaiter { member: directory::OWN, request });
                 (request, None)
             }
-            Role::Member(link) => (self.begin_request(link.id, None), Some(link.clone())),
+            DirectoryRole::Member(link) => (self.begin_request(link.id, None), Some(link.clone())),
         };
         drop(role);
         if let Some(link) = &link {
-            link.tell(Control::Find { request, port: port.to_owned() });
+            link.send_control(Control::Find { request, port: port.to_owned() });
             if !link.is_alive() {
-                self.answered_here(request, Answer::Lost);
+                self.finish_request(request, ControlReply::Lost);
             }
         }
         let lost = |link: Option<&Arc<Link>>| match link {
@@ -459,15 +467,15 @@ impl Core {
             }
             _ => OpenError::Closed { port: port.to_owned(), space: self.name().to_owned() },
         };
-        match self.await_answer(request, deadline).0 {
-            Some(Answer::Found(found)) => Ok(Some(*found)),
+        match self.await_reply(request, deadline).0 {
+            Some(ControlReply::Found(found)) => Ok(Some(*found)),
             Some(_) => Err(lost(link.as_ref())),
             None => {
                 match link {
-                    Some(link) => link.tell(Control::Forget { request }),
+                    Some(link) => link.send_control(Control::Forget { request }),
                     None => {
-                        if let Role::Host(directory) = &mut *self.role.lock() {
-                            directory.forget(Asker { member: directory::OWN, request });
+                        if let DirectoryRole::Host(directory) = &mut *self.role.lock() {
+                            directory.forget(NameWaiter { member: directory::OWN, request });
                         }
                     }
                 }
@@ -476,30 +484,30 @@ impl Core {
         }
     }
 
-    /// Asks the owner of a port for a channel to it.
+    /// Opens a channel to a port of a peer.
     pub fn open_channel(
         self: &Arc<Self>,
         link: &Arc<Link>,
         port: &PortInfo,
         fingerprint: u64,
-    ) -> Opened {
+    ) -> OpenResult {
         let request = self.begin_request(link.id, Some(port.name.clone()));
-        link.tell(Control::Open { request, number: port.number, fingerprint });
+        link.send_control(Control::Open { request, number: port.number, fingerprint });
         if !link.is_alive() {
-            self.answered_here(request, Answer::Lost);
+            self.finish_request(request, ControlReply::Lost);
         }
         let deadline = Instant::now() + self.options.answer_wait;
-        match self.await_answer(request, deadline) {
-            (Some(_), Some(channel)) => Opened::Channel(channel),
-            (answer, _) => Opened::Instead(answer),
+        match self.await_reply(request, deadline) {
+            (Some(_), Some(channel)) => OpenResult::Channel(channel),
+            (answer, _) => OpenResult::Instead(answer),
         }
     }
 
-    /// Answers everything with a loss, because the space is closed.
+    /// Finishes all requests with a loss, because the space is closed.
     pub fn abandon_requests(&self) {
         let all: Vec<u64> = self.requests.pending.lock().keys().copied().collect();
         for request in all {
-            self.answered_here(request, Answer::Lost);
+            self.finish_request(request, ControlReply::Lost);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A part of an open file, which is sent without passing through the memory of this process.
+//! A part of an open file, sent without passing through the memory of this process.
 
 use std::fmt;
 use std::os::fd::AsFd;
@@ -8,10 +8,10 @@ use rustix::io::Errno;
 
 use crate::Bulk;
 
-/// Consecutive bytes of an open file, to be sent with an answer; see
+/// Consecutive bytes of an open file, sent with a reply; see
 /// [`Responder::send_file`](crate::Responder::send_file).
 ///
-/// They are read when they leave. What is cut off the file before that is zeros.
+/// The bytes are read when they leave. If the file is truncated before that, zeros are sent.
 #[derive(Clone)]
 pub struct FilePart {
     file: Arc<dyn AsFd + Send + Sync>,
@@ -20,7 +20,7 @@ pub struct FilePart {
 }
 
 impl FilePart {
-    /// `len` bytes of a file from `offset` on.
+    /// Refers to `len` bytes of a file at `offset`.
     pub fn new(file: impl AsFd + Send + Sync + 'static, offset: u64, len: usize) -> Self {
         Self { file: Arc::new(file), offset, len }
     }
@@ -35,7 +35,7 @@ impl FilePart {
         self.len == 0
     }
 
-    /// Sends what the socket takes now of the bytes behind `skip`; zero at the end of the file.
+    /// Sends as many bytes behind `skip` as the socket takes now; zero at the end of the file.
     pub(crate) fn send(&self, socket: impl AsFd, skip: usize) -> Result<usize, Errno> {
         let mut offset = self.offset + skip as u64;
         rustix::fs::sendfile(socket, &*self.file, Some(&mut offset), self.len - skip)
@@ -63,7 +63,7 @@ impl Segment {
         }
     }
 
-    /// The segment of a link that is no socket.
+    /// Returns the segment for a link that is no socket.
     pub fn into_bulk(self) -> Bulk {
         match self {
             Self::Memory(bulk) => bulk,

@@ -1,4 +1,4 @@
-//! The handshake: who is there, and does it know the key. No I/O.
+//! The handshake: identity and proof of the key. No I/O.
 //!
 //! ```text
 //! caller   hello:  "PARIONET" | version u16 | keyed u8 | name_len u8 | id 16 | nonce 32 | name
@@ -7,8 +7,8 @@
 //! host     0 u8 | proof 32         or a refusal
 //! ```
 //!
-//! A proof is a keyed BLAKE3 hash over the prover's role and both hellos, nonces included, so that
-//! it serves once and for one side only. Comparing proofs takes the same time wherever they differ.
+//! A proof is a keyed BLAKE3 hash over the prover's side and both hellos, nonces included, so that
+//! it serves once and for one side only. Comparing proofs takes constant time.
 
 use crate::error::KeyProblem;
 use crate::key::{Key, SpaceId, random_bytes};
@@ -20,7 +20,7 @@ const FIXED_BYTES: usize = 60;
 /// The longest message of a handshake.
 pub(crate) const LIMIT_BYTES: usize = 1024;
 
-/// What a space says about itself.
+/// The greeting of a space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hello {
     pub version: u16,
@@ -47,7 +47,7 @@ impl Hello {
         bytes
     }
 
-    /// Reads a hello and how long it is; `None` if more bytes are needed.
+    /// Decodes a hello and its length; `None` if more bytes are needed.
     pub fn decode(bytes: &[u8]) -> Result<Option<(Self, usize)>, String> {
         let seen = bytes.len().min(MAGIC.len());
         if bytes[..seen] != MAGIC[..seen] {
@@ -77,34 +77,39 @@ impl Hello {
     }
 }
 
-/// Which side proves.
+/// The proving side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum HandshakeSide {
     Caller,
     Host,
 }
 
-/// What only somebody with the key can compute.
-pub(crate) fn proof(key: Option<&Key>, role: Role, caller: &Hello, host: &Hello) -> blake3::Hash {
+/// A proof that only a holder of the key can compute.
+pub(crate) fn proof(
+    key: Option<&Key>,
+    role: HandshakeSide,
+    caller: &Hello,
+    host: &Hello,
+) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new_keyed(key.map_or(&[0; 32], Key::bytes));
     hasher.update(match role {
-        Role::Caller => b"caller",
-        Role::Host => b"host..",
+        HandshakeSide::Caller => b"caller",
+        HandshakeSide::Host => b"host..",
     });
     hasher.update(&caller.encode());
     hasher.update(&host.encode());
     hasher.finalize()
 }
 
-/// What a space says of a peer without a key, if it has one itself.
+/// The refusal of a peer without a key by a space that has one.
 const NO_KEY: &str = "it has no key, and one is needed";
-/// What a space without a key says of a peer that has one.
+/// The refusal of a peer with a key by a space that has none.
 const UNEXPECTED_KEY: &str = "it has a key, and this space has none";
-/// What a space says of a peer whose proof is wrong.
+/// The refusal of a wrong proof.
 pub(crate) const WRONG_KEY: &str = "it does not know the key";
 
-/// What the refusal of a host says about the keys, as the caller sees it.
-pub(crate) fn refused_key(reason: &str) -> Option<KeyProblem> {
+/// The key problem in a host's refusal, from the caller's view.
+pub(crate) fn key_problem_from_refusal(reason: &str) -> Option<KeyProblem> {
     match reason {
         NO_KEY => Some(KeyProblem::Missing),
         UNEXPECTED_KEY => Some(KeyProblem::Unneeded),
@@ -113,8 +118,8 @@ pub(crate) fn refused_key(reason: &str) -> Option<KeyProblem> {
     }
 }
 
-/// What the caller itself finds wrong with the key of a host.
-pub(crate) fn found_key(reason: &str) -> Option<KeyProblem> {
+/// The key problem that the caller finds with the host.
+pub(crate) fn key_problem_from_check(reason: &str) -> Option<KeyProblem> {
     match reason {
         NO_KEY => Some(KeyProblem::Unneeded),
         UNEXPECTED_KEY => Some(KeyProblem::Missing),
@@ -123,9 +128,9 @@ pub(crate) fn found_key(reason: &str) -> Option<KeyProblem> {
     }
 }
 
-/// The key that both sides have to prove. On a Unix socket, where the kernel says who the other one
-/// is, a side without a key is let in too.
-pub(crate) fn common_key<'k>(
+/// Returns the key that both sides must prove. On a Unix socket, where the kernel identifies the
+/// peer, a side without a key is accepted too.
+pub(crate) fn shared_key<'k>(
     own: Option<&'k Key>,
     peer: &Hello,
     is_unix: bool,
@@ -179,13 +184,13 @@ mod tests {
     fn proofs_differ_by_key_role_and_nonce() {
         let (key, other) = (Key::random(), Key::random());
         let (caller, host) = (hello("caller"), hello("host"));
-        let good = proof(Some(&key), Role::Caller, &caller, &host);
-        assert_eq!(good, proof(Some(&key), Role::Caller, &caller, &host));
-        assert_ne!(good, proof(Some(&other), Role::Caller, &caller, &host));
-        assert_ne!(good, proof(None, Role::Caller, &caller, &host));
-        assert_ne!(good, proof(Some(&key), Role::Host, &caller, &host));
-        assert_ne!(good, proof(Some(&key), Role::Caller, &host, &caller));
+        let good = proof(Some(&key), HandshakeSide::Caller, &caller, &host);
+        assert_eq!(good, proof(Some(&key), HandshakeSide::Caller, &caller, &host));
+        assert_ne!(good, proof(Some(&other), HandshakeSide::Caller, &caller, &host));
+        assert_ne!(good, proof(None, HandshakeSide::Caller, &caller, &host));
+        assert_ne!(good, proof(Some(&key), HandshakeSide::Host, &caller, &host));
+        assert_ne!(good, proof(Some(&key), HandshakeSide::Caller, &host, &caller));
         let again = Hello { nonce: random_bytes(), ..host.clone() };
-        assert_ne!(good, proof(Some(&key), Role::Caller, &caller, &again));
+        assert_ne!(good, proof(Some(&key), HandshakeSide::Caller, &caller, &again));
     }
 }

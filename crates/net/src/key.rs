@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::KeyError;
 
-/// A secret of 32 bytes. Who knows it may join.
+/// A secret of 32 bytes. Processes that know it may join.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; 32]);
 
@@ -31,12 +31,12 @@ impl Key {
         }
     }
 
-    /// The key as 64 hexadecimal digits, to be stored where nobody else can read it.
+    /// The key as 64 hexadecimal digits. Store it where no other user can read it.
     pub fn to_hex(&self) -> String {
         blake3::Hash::from_bytes(self.0).to_hex().to_string()
     }
 
-    /// The key for one purpose of many: only who has this one can make it.
+    /// Derives the key for one purpose. Only holders of this key can derive it.
     #[must_use]
     pub fn for_purpose(&self, purpose: &str) -> Self {
         Self(*blake3::keyed_hash(&self.0, purpose.as_bytes()).as_bytes())
@@ -53,7 +53,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// What tells two spaces apart, even of the same name: a random number of 128 bits.
+/// A random number of 128 bits that identifies a space, even among spaces of the same name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SpaceId([u8; 16]);
 

@@ -1,32 +1,33 @@
 //! Tokens between processes.
 //!
-//! A process is an address [`Space`] with a name. Its threads own named [`InputPort`]s; anyone who
-//! knows a name opens an [`OutputPort`] to it, wherever it is. In the same space a token moves by
-//! pointer, on the same machine over a Unix socket, otherwise over TCP. Names are found through a
-//! directory that one of the spaces hosts; waiting for a name that is not there yet is part of
-//! opening.
+//! A process is an address [`Space`] with a name. Its threads own named [`InputPort`]s. Any process
+//! that knows a name opens an [`OutputPort`] to it, wherever it is. A token moves by pointer within
+//! a space, over a Unix socket on the same machine, and over TCP otherwise. One of the spaces hosts
+//! a directory of names; opening a port waits until its name is known.
 //!
-//! A [`Token`] is any serde type: a small encoded head, and beside it the [`Bulk`] it contains, sent
-//! by one vectored write from where it is and received into aligned memory of its own.
+//! A [`Token`] is any serde type: a small encoded head, and beside it the [`Bulk`] it contains. One
+//! vectored write sends both from where they are, and the receiver reads bulk into aligned memory
+//! of its own.
 //!
-//! What can be relied on:
+//! Guarantees:
 //! - Tokens sent by one thread through one output port arrive in order, once, while the link lives.
-//! - A link that breaks is an event: [`RecvError::Lost`] at every port that was opened over it, after
-//!   everything that had arrived; [`SendError::Lost`] at every output port, with the token.
+//! - A link that breaks is an event: every port that was opened over it gets [`RecvError::Lost`]
+//!   after all tokens that had arrived, and every output port gets [`SendError::Lost`] with the
+//!   token.
 //! - Tokens that are sent faster than they can be written leave together, none later than
 //!   [`Options::delay`].
-//! - A receiver that does not receive makes senders wait: no more than the port's [`Credit`] is under
+//! - A receiver that does not receive makes senders wait: at most the port's [`Credit`] is under
 //!   way. Urgent tokens still pass.
-//! - Whoever is not of the same user (unless every user is admitted) or does not know the [`Key`]
-//!   is refused, in bounded time and memory.
+//! - A space refuses processes of other users (unless it admits every user) and processes that do
+//!   not know the [`Key`], in bounded time and memory.
 //!
-//! Requests and replies are built on top: an [`Asker`] asks an [`AnswerPort`], with any number of
-//! questions under way. [`InputPort::recv_from`] says who sent a token, as the kernel says. Open
-//! files go to other processes of the machine through a [`DescriptorDoor`].
+//! Requests and replies are built on top: an [`RpcClient`] sends requests to an [`RpcServer`], any
+//! number at a time. [`InputPort::recv_from`] returns the sender of a token, as the kernel
+//! identifies it. A [`DescriptorServer`] passes open files to other processes of the machine.
 //!
-//! What it is not: it does not store tokens, does not repeat what was lost, does not encrypt, does
-//! not route through third spaces, and knows nothing of files and operations. It needs no
-//! asynchronous runtime: the thread that waits for a token is the one that reads it from the socket.
+//! What it is not: it does not store tokens, repeat lost ones, encrypt, or route through third
+//! spaces, and it knows nothing of files and operations. It needs no asynchronous runtime: the
+//! thread that waits for a token reads it from the socket itself.
 //!
 //! ```
 //! use std::time::Duration;
@@ -63,7 +64,6 @@
 //! ```
 
 mod address;
-mod ask;
 mod assembler;
 mod builder;
 mod bulk;
@@ -74,65 +74,66 @@ mod connect;
 mod control;
 mod core;
 mod counters;
-mod courier;
 mod descriptors;
 mod directory;
-mod door;
 mod error;
 mod exchange;
 mod file_part;
-mod gathered;
+mod frame_run;
 mod handshake;
-mod hub;
+mod history;
+mod io_thread;
 mod key;
-mod landing;
 mod link;
-mod loan;
-mod memory;
+mod listener;
 mod outbox;
+mod poller;
 mod pool;
 mod port;
 mod private_socket;
 mod reason;
-mod record;
+mod recv_buffer;
 mod route;
 mod routes;
-mod run;
+mod rpc;
 mod runtime_directory;
+mod send_buffer;
 mod sender;
-mod share;
+mod shared_memory;
 mod simulation;
 mod space;
 mod spin;
 mod token;
+mod unflushed_links;
+mod user_quota;
 mod waiter;
 pub mod wire;
 
 pub use address::Address;
-pub use ask::{AnswerPort, Asked, Asker, Pending, Responder};
-pub use assembler::{Assembler, Group, Packet};
+pub use assembler::{Assembler, FrameGroup, Packet};
 pub use builder::{LinkChoice, SpaceBuilder};
 pub use bulk::Bulk;
 pub use connect::connect_unix;
 pub use counters::{Counters, LinkCounters, PortCounters, Refusal, Sample};
-pub use descriptors::{DescriptorClient, DescriptorDoor};
+pub use descriptors::{DescriptorClient, DescriptorServer};
 pub use error::{
-    AddressError, AskError, ConnectError, InputError, KeyError, KeyProblem, OpenError, RecvError,
+    AddressError, ConnectError, InputError, KeyError, KeyProblem, OpenError, RecvError, RpcError,
     SendError, SpaceError,
 };
 pub use file_part::FilePart;
 pub use key::{Key, SpaceId};
-pub use landing::Landing;
-pub use loan::Loan;
-pub use memory::{CommonMemory, MemoryPart, MemoryShape, machine_ms};
 pub use pool::{BULK_ALIGNMENT, BulkBuffer, IDLE_LIMIT_BYTES};
 pub use port::{Credit, InputPort, OutputPort, PortOptions};
 pub use private_socket::PrivateListener;
+pub use recv_buffer::RecvBuffer;
+pub use rpc::{IncomingRequest, PendingReply, Protocol, Responder, RpcClient, RpcServer};
 pub use runtime_directory::{
     check_private_directory, make_private_directory, private_runtime_directory, read_private_file,
     runtime_directory, write_private_file,
 };
+pub use send_buffer::SendBuffer;
 pub use sender::{Sender, User};
+pub use shared_memory::{SharedMemory, SharedMemoryPart, SharedMemoryShape, machine_ms};
 pub use simulation::Simulation;
 pub use space::{Options, Space};
 pub use token::{

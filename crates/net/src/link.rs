@@ -1,9 +1,9 @@
 //! A link: the connection between two spaces, used in both directions.
 //!
-//! *Sending.* Tokens are appended to the outbox under its lock. Writing happens outside of the
-//! lock, by one thread at a time; what is put in meanwhile leaves together afterwards.
+//! *Sending.* Tokens are appended to the outbox under its lock. One thread at a time writes,
+//! outside of the lock; tokens added during a write leave together afterwards.
 //!
-//! *Receiving.* Whoever leads reads, and puts what came into the queues of the ports.
+//! *Receiving.* The leader reads, and puts runs of frames into the queues of the ports.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,50 +20,50 @@ use crate::control::Control;
 use crate::core::Core;
 use crate::counters::LinkCounters;
 use crate::file_part::Segment;
-use crate::gathered;
+use crate::frame_run::FrameRun;
 use crate::key::SpaceId;
-use crate::landing::Landings;
 use crate::outbox::Outbox;
 use crate::port::Sink;
+use crate::recv_buffer::RecvBuffers;
 use crate::route::Route;
 use crate::routes::Routes;
-use crate::run::Run;
 use crate::sender::Sender;
-use crate::share::LinkOwner;
 use crate::token::decode_value;
+use crate::unflushed_links;
+use crate::user_quota::LinkOwner;
 use crate::waiter::Waiter;
 use crate::wire::{CONTROL_CHANNEL, Frame, FrameKind};
 
-/// How often a thread that writes looks for what others have put in.
+/// How often a writing thread checks for tokens of other threads.
 const ROUNDS: usize = 8;
-/// A sender tries a full socket again when so much more waits; otherwise whoever polls writes.
+/// A sender tries a full socket again when this many more bytes wait; otherwise the leader writes.
 const RETRY_BYTES: usize = 512 << 10;
-/// So much is read from one link before others get their turn.
+/// Bytes read from one link before others get their turn.
 const READ_BYTES: usize = 256 << 10;
 pub(crate) struct Link {
     pub id: u64,
     pub peer: Arc<str>,
-    /// The id that the peer announces, which others may announce too.
+    /// The id that the peer announces; others may announce it too.
     pub peer_id: SpaceId,
-    /// Who made it; none if this space did.
+    /// The owner; none if this space made the link.
     pub owner: Option<LinkOwner>,
-    /// Who is on the other side, for those who receive.
+    /// The peer as receivers see it.
     pub sender: Arc<Sender>,
     pub core: Arc<Core>,
     pub carrier: Carrier,
     pub out: Mutex<Outbox>,
-    /// Who reads holds it, and runs what the bytes ask for.
+    /// The reading thread holds this lock while it handles the bytes.
     inbox: Mutex<Option<Assembler>>,
-    /// Where answers go that are read straight to their place; none if nothing is read.
-    landings: Option<Arc<Landings>>,
+    /// Receive buffers of replies; none if the link does not read.
+    recv_buffers: Option<Arc<RecvBuffers>>,
     received: Received,
     routes: Mutex<Routes>,
     channels: Mutex<HashMap<u32, Weak<Channel>>>,
     is_alive: AtomicBool,
 }
 
-/// What came so far. It is looked at when the link is lost, which may be found out while reading,
-/// so the lock of the inbox is not needed for it.
+/// Receive counters. They are read when the link is lost, perhaps during a read, so they need no
+/// lock of the inbox.
 #[derive(Default)]
 struct Received {
     frames: AtomicU64,
@@ -71,12 +71,12 @@ struct Received {
     packets: AtomicU64,
     reads: AtomicU64,
     copied: AtomicU64,
-    /// Bytes received and sent when the link was last looked at.
+    /// Bytes received and sent at the last maintenance.
     seen: AtomicU64,
 }
 
 impl Link {
-    /// A link to the peer that announces itself so. Receivers know it by an id that is drawn here.
+    /// Creates a link to a peer. Receivers know it by an id that is drawn here.
     pub fn new(
         core: Arc<Core>,
         id: u64,
@@ -87,10 +87,10 @@ impl Link {
         let peer_id = peer.space;
         let sender = Arc::new(Sender { space: SpaceId::random(), ..peer });
         let peer = sender.name.clone();
-        let landings = matches!(carrier, Carrier::Socket(_)).then(Arc::<Landings>::default);
-        let assembler = landings
+        let recv_buffers = matches!(carrier, Carrier::Socket(_)).then(Arc::<RecvBuffers>::default);
+        let assembler = recv_buffers
             .clone()
-            .map(|landings| Assembler::with_landings(core.options.limits, landings));
+            .map(|recv_buffers| Assembler::with_recv_buffers(core.options.limits, recv_buffers));
         Arc::new(Self {
             id,
             peer,
@@ -101,7 +101,7 @@ impl Link {
             carrier,
             out: Mutex::new(Outbox::new()),
             inbox: Mutex::new(assembler),
-            landings,
+            recv_buffers,
             received: Received::default(),
             routes: Mutex::new(Routes::default()),
             channels: Mutex::new(HashMap::new()),
@@ -113,31 +113,30 @@ impl Link {
         self.is_alive.load(Ordering::SeqCst)
     }
 
-    /// Whether the peer is of another user than this process, and not of root, and has not proved
-    /// that it knows the key.
+    /// Whether the peer is of another user, not root, and has not proved that it knows the key.
     pub fn is_foreign(&self) -> bool {
         let user = self.sender.user.as_ref();
         !self.sender.knows_key && user.is_some_and(|user| !user.is_own_or_root())
     }
 
-    /// Whether what is sent passes through the system.
+    /// Whether the link is a socket.
     pub fn is_socket(&self) -> bool {
         matches!(self.carrier, Carrier::Socket(_))
     }
 
-    /// Where answers land that are read from a socket.
-    pub fn landings(&self) -> Option<&Arc<Landings>> {
-        self.landings.as_ref()
+    /// The receive buffers of replies.
+    pub fn recv_buffers(&self) -> Option<&Arc<RecvBuffers>> {
+        self.recv_buffers.as_ref()
     }
 
-    /// Decides when what was just put in leaves.
+    /// Decides when the token just added leaves.
     #[inline]
-    pub fn leave<'a>(self: &'a Arc<Self>, mut out: MutexGuard<'a, Outbox>, at_once: bool) {
+    pub fn schedule_send<'a>(self: &'a Arc<Self>, mut out: MutexGuard<'a, Outbox>, at_once: bool) {
         let options = &self.core.options;
         if out.batch_bytes() >= options.batch_bytes.min(options.limits.inline_bytes / 2) {
             out.seal();
             if !out.is_blocked || out.queued_bytes >= out.retry_bytes {
-                self.pump(out);
+                self.write_queued(out);
             }
             return;
         }
@@ -146,24 +145,24 @@ impl Link {
         }
         // In virtual time there is nothing to wait for.
         if at_once || matches!(self.carrier, Carrier::Simulated(_)) {
-            self.pump(out);
+            self.write_queued(out);
             return;
         }
         if out.frame_count() == 1 {
             let now = Instant::now();
-            let was_waiting = gathered::note(self);
+            let was_waiting = unflushed_links::add(self);
             if was_waiting || now.duration_since(out.last_write) >= options.delay {
-                self.pump(out);
+                self.write_queued(out);
             } else {
                 out.since = Some(now);
                 drop(out);
-                self.core.watch();
+                self.core.note_gathered();
             }
         }
     }
 
-    /// Sends a message to the space on the other side.
-    pub fn tell(self: &Arc<Self>, message: Control) {
+    /// Sends a control message to the peer.
+    pub fn send_control(self: &Arc<Self>, message: Control) {
         let mut out = self.out.lock();
         if out.is_lost {
             return;
@@ -171,29 +170,29 @@ impl Link {
         let limits = &self.core.options.limits;
         let put = out.put(message, CONTROL_CHANNEL, FrameKind::Token, limits);
         debug_assert!(put.is_ok(), "messages are small and always encodable");
-        self.leave(out, true);
+        self.schedule_send(out, true);
     }
 
-    /// Sends what was gathered.
+    /// Flushes the batch.
     pub fn flush(self: &Arc<Self>) {
         let out = self.out.lock();
         if out.frame_count() > 0 && !out.is_writing && !out.is_blocked {
-            self.pump(out);
+            self.write_queued(out);
         }
     }
 
-    /// Sends what was gathered if it was gathered long ago; false if nothing is gathered.
+    /// Flushes the batch if it is older than `age`. Returns false if there is none.
     pub fn flush_older(self: &Arc<Self>, age: std::time::Duration) -> bool {
         let out = self.out.lock();
         let Some(since) = out.since else { return false };
         if since.elapsed() >= age && !out.is_writing && !out.is_blocked {
-            self.pump(out);
+            self.write_queued(out);
         }
         true
     }
 
-    /// Writes until nothing is left or the carrier takes nothing more.
-    pub fn pump<'a>(self: &'a Arc<Self>, mut out: MutexGuard<'a, Outbox>) {
+    /// Writes until nothing is left or the carrier is full.
+    pub fn write_queued<'a>(self: &'a Arc<Self>, mut out: MutexGuard<'a, Outbox>) {
         if out.is_writing || out.is_lost {
             return;
         }
@@ -229,12 +228,12 @@ impl Link {
                         out.retry_bytes = out.queued_bytes + RETRY_BYTES;
                         if !out.is_blocked {
                             out.is_blocked = true;
-                            self.core.expect_room(self, true);
+                            self.core.watch_writable(self, true);
                         }
                         break;
                     } else if out.is_blocked {
                         out.is_blocked = false;
-                        self.core.expect_room(self, false);
+                        self.core.watch_writable(self, false);
                     }
                 }
                 Carrier::Memory(twin) => {
@@ -274,16 +273,16 @@ impl Link {
             self.core.wake(drained);
         }
         if is_left {
-            self.core.watch();
+            self.core.note_gathered();
         }
         if let Some(reason) = failure {
-            self.lost(&reason);
+            self.mark_lost(&reason);
         }
     }
 
-    /// Whether the carrier takes bytes again; otherwise the waiter will be woken when all that is
-    /// queued is on its way.
-    pub fn look_unblocked(&self, waiter: &Arc<Waiter>) -> Option<()> {
+    /// Checks whether the carrier takes bytes again. Otherwise registers the waiter, which is woken
+    /// when everything queued is written.
+    pub fn check_unblocked(&self, waiter: &Arc<Waiter>) -> Option<()> {
         let mut out = self.out.lock();
         if out.is_lost || !out.is_blocked {
             return Some(());
@@ -292,15 +291,15 @@ impl Link {
         None
     }
 
-    /// The socket takes bytes again.
+    /// Handles a socket that has become writable.
     pub fn on_writable(self: &Arc<Self>) {
         let out = self.out.lock();
         if out.is_blocked {
-            self.pump(out);
+            self.write_queued(out);
         }
     }
 
-    /// Reads what there is; whether there was anything.
+    /// Reads available bytes. Returns whether there were any.
     pub fn on_readable(self: &Arc<Self>) -> bool {
         let Carrier::Socket(socket) = &self.carrier else { return false };
         let mut inbox = self.inbox.lock();
@@ -338,7 +337,7 @@ impl Link {
                 breach = self.routes.lock().admit(groups).err();
             }
             received.copied.store(assembler.copied_bytes(), Ordering::Relaxed);
-            // Less than was asked for: there is no more.
+            // A short read: there is no more.
             if !is_all {
                 break;
             }
@@ -348,13 +347,13 @@ impl Link {
         if let Some(reason) = breach {
             self.cut_off(&reason);
         } else if let Some(reason) = failure {
-            self.lost(&reason);
+            self.mark_lost(&reason);
         }
         is_any
     }
 
-    /// A packet came without travelling as bytes.
-    pub fn receive_sealed(self: &Arc<Self>, packet: crate::outbox::Sealed) {
+    /// Handles a packet of a memory or simulated link.
+    pub fn receive_sealed(self: &Arc<Self>, packet: crate::outbox::SealedPacket) {
         if !self.is_alive() {
             return;
         }
@@ -375,7 +374,7 @@ impl Link {
         }
     }
 
-    /// Puts what came to where it belongs; otherwise says what the peer did wrong.
+    /// Delivers a packet to its ports. The error says what the peer did wrong.
     fn receive(self: &Arc<Self>, packet: Packet) -> Result<(), String> {
         if !packet.is_admitted {
             self.routes.lock().admit(&packet.groups)?;
@@ -387,11 +386,11 @@ impl Link {
                 continue;
             }
             let bulk = bulk.by_ref().take(group.bulk_count).collect();
-            // Without a route the port was dropped, and the peer did not know yet.
+            // The port was dropped, and the peer does not know yet.
             let Some(route) = self.routes.lock().find(group.channel)? else { continue };
             let urgent = group.kind == FrameKind::Urgent;
             let place = (group.start, group.end);
-            let run = Run::new(
+            let run = FrameRun::new(
                 packet.inline.clone(),
                 place,
                 group.frame_count,
@@ -422,12 +421,12 @@ impl Link {
         Ok(())
     }
 
-    /// How many channels the peer may send on.
+    /// The number of channels on which the peer may send.
     pub fn route_count(&self) -> usize {
         self.routes.lock().len()
     }
 
-    /// Makes a channel on which the peer can send to a port; none if the link is lost.
+    /// Opens a channel on which the peer sends to a port; none if the link is lost.
     pub fn open_route(self: &Arc<Self>, sink: Arc<dyn Sink>) -> Option<u32> {
         let mut routes = self.routes.lock();
         if !self.is_alive() {
@@ -437,20 +436,20 @@ impl Link {
         Some(routes.open(|channel| Route::new(link, sender, channel, sink)))
     }
 
-    /// The peer sends no more on this channel.
+    /// Closes a channel that the peer has left.
     pub fn leave_route(&self, channel: u32) {
         let _route = self.routes.lock().leave(channel);
     }
 
-    /// A port is gone; whoever sends to it is told.
+    /// Closes the channels to a port that is gone and tells the peer.
     pub fn close_routes(self: &Arc<Self>, port: u32) {
         let gone = self.routes.lock().close(port);
         for (channel, _route) in gone {
-            self.tell(Control::Gone { channel });
+            self.send_control(Control::Gone { channel });
         }
     }
 
-    /// Remembers a channel on which this side sends.
+    /// Registers a channel on which this side sends.
     pub fn add_channel(&self, channel: &Arc<Channel>) {
         self.channels.lock().insert(channel.number, Arc::downgrade(channel));
     }
@@ -463,16 +462,16 @@ impl Link {
         self.channels.lock().get(&number).and_then(Weak::upgrade)
     }
 
-    /// Ends the link because of what the peer did. Who learns of it finds the reason recorded.
+    /// Ends the link because of what the peer did, and records the reason first.
     pub fn cut_off(self: &Arc<Self>, reason: &str) {
         if self.is_alive() {
             self.core.refuse(&self.peer, reason);
         }
-        self.lost(reason);
+        self.mark_lost(reason);
     }
 
-    /// Ends the link, once: everybody concerned learns it.
-    pub fn lost(self: &Arc<Self>, reason: &str) {
+    /// Ends the link, once, and notifies all ports and channels.
+    pub fn mark_lost(self: &Arc<Self>, reason: &str) {
         let routes = {
             let mut routes = self.routes.lock();
             if !self.is_alive.swap(false, Ordering::SeqCst) {
@@ -488,24 +487,24 @@ impl Link {
             out.drained.take()
         };
         self.core.wake(drained);
-        self.core.forget_link(self);
+        self.core.unregister_link(self);
         match &self.carrier {
             Carrier::Socket(socket) => socket.end(),
             Carrier::Memory(twin) => {
                 if let Some(twin) = twin.get().and_then(Weak::upgrade) {
-                    twin.lost("its space was closed");
+                    twin.mark_lost("its space was closed");
                 }
             }
             Carrier::Simulated(wire) => wire.end(),
         }
-        // Who learns of the loss finds the names free.
-        self.core.link_lost(self);
+        // Free the names before ports learn of the loss.
+        self.core.on_link_lost(self);
         let mut told = Vec::new();
         for route in routes {
             let port = route.sink().label().number;
             if !told.contains(&port) {
                 told.push(port);
-                route.sink().lost(&self.sender);
+                route.sink().report_lost(&self.sender);
             }
         }
         let channels: Vec<_> = self.channels.lock().values().filter_map(Weak::upgrade).collect();
@@ -514,21 +513,21 @@ impl Link {
         }
     }
 
-    /// Gives memory back if little came and went since the last time.
-    pub fn rest(&self) {
+    /// Releases memory if little came and went since the last time.
+    pub fn release_idle_memory(&self) {
         let mut out = self.out.lock();
         let moved = self.received.bytes.load(Ordering::Relaxed).wrapping_add(out.sent_bytes);
         let before = self.received.seen.swap(moved, Ordering::Relaxed);
         if moved.wrapping_sub(before) >= SLAB_BYTES as u64 {
             return;
         }
-        out.rest();
+        out.release_idle_memory();
         drop(out);
-        // Who holds the lock is reading: the link does not rest.
+        // If the lock is held, a thread is reading: the link is not idle.
         if let Some(mut inbox) = self.inbox.try_lock()
             && let Some(assembler) = &mut *inbox
         {
-            assembler.rest();
+            assembler.release_idle_memory();
         }
     }
 
@@ -571,7 +570,7 @@ mod tests {
     use crate::carrier::Socket;
     use crate::space::Space;
 
-    /// The answer cannot be written, which is found out while the question is being read.
+    /// The reply cannot be written, which the link notices while it reads the request.
     #[test]
     fn a_peer_that_asks_and_leaves_is_lost() {
         let space = Space::alone("host");

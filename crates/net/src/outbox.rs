@@ -1,5 +1,5 @@
-//! What waits to leave over a link: the batch that is being gathered, and sealed packets that the
-//! socket did not take yet. No I/O.
+//! Frames that wait to leave over a link: the batch that is being gathered, and sealed packets that
+//! the socket has not taken yet. No I/O.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -13,18 +13,18 @@ use crate::wire::{
     PacketHeader, WireError, begin_frame, end_frame, end_frame_of,
 };
 
-/// Bytes that the batch of a link keeps while nothing is sent.
-const RESTING_BYTES: usize = 4096;
+/// Capacity that the batch of an idle link keeps.
+const IDLE_BATCH_BYTES: usize = 4096;
 
 /// A packet that is ready to be written.
-pub(crate) struct Sealed {
+pub(crate) struct SealedPacket {
     /// Header and inline area.
     pub inline: Vec<u8>,
     pub bulk: Vec<Segment>,
     pub bulk_len: usize,
 }
 
-impl Sealed {
+impl SealedPacket {
     pub fn len(&self) -> usize {
         self.inline.len() + self.bulk_len
     }
@@ -39,19 +39,19 @@ pub(crate) struct Outbox {
     segments: Vec<Bulk>,
     /// When the first frame of the batch was put in.
     pub since: Option<Instant>,
-    pub queue: VecDeque<Sealed>,
+    pub queue: VecDeque<SealedPacket>,
     /// Bytes of the first packet of the queue that were written.
     pub written: usize,
     pub queued_bytes: usize,
     /// A thread is writing, outside of the lock.
     pub is_writing: bool,
-    /// The socket takes nothing at the moment, and says when it does.
+    /// The socket is full; the poller reports when it is writable.
     pub is_blocked: bool,
-    /// A blocked socket is tried again only when so much waits.
+    /// A blocked socket is tried again only when this many bytes wait.
     pub retry_bytes: usize,
     pub is_lost: bool,
     pub last_write: Instant,
-    /// Who waits for everything to be written.
+    /// Threads that wait until everything is written.
     pub drained: Waiters,
     spare: Vec<Vec<u8>>,
     pub sent_frames: u64,
@@ -60,13 +60,13 @@ pub(crate) struct Outbox {
     pub writes: u64,
 }
 
-/// Why a frame was not put in.
+/// Why a frame was not added.
 pub(crate) enum PutError {
     Encode(EncodeError),
     Wire(WireError),
 }
 
-/// Takes a frame back that was not finished, also when encoding panics.
+/// Removes an unfinished frame, also when encoding panics.
 struct Unfinished<'a> {
     outbox: &'a mut Outbox,
     at: usize,
@@ -108,7 +108,7 @@ impl Outbox {
         }
     }
 
-    /// Appends a token to the batch; gives what it counts for.
+    /// Appends a token to the batch. Returns its credit cost.
     #[inline]
     pub fn put<T: Token>(
         &mut self,
@@ -153,7 +153,7 @@ impl Outbox {
         Ok(cost)
     }
 
-    /// Bytes gathered, of those that are long too.
+    /// Bytes of the batch, long segments included.
     #[inline]
     pub fn batch_bytes(&self) -> usize {
         self.batch.len() - PACKET_HEADER_BYTES + self.bulk_len
@@ -164,12 +164,12 @@ impl Outbox {
         self.frame_count
     }
 
-    /// Bytes that wait in all.
+    /// All bytes that wait.
     pub fn waiting_bytes(&self) -> usize {
         self.queued_bytes + self.batch_bytes()
     }
 
-    /// Makes a packet of the batch.
+    /// Seals the batch into a packet.
     pub fn seal(&mut self) {
         if self.frame_count == 0 {
             return;
@@ -188,7 +188,7 @@ impl Outbox {
         };
         header.write(&mut inline[..PACKET_HEADER_BYTES]);
         let bulk = if self.bulk.is_empty() { Vec::new() } else { std::mem::take(&mut self.bulk) };
-        let packet = Sealed { inline, bulk, bulk_len: self.bulk_len };
+        let packet = SealedPacket { inline, bulk, bulk_len: self.bulk_len };
         self.sent_frames += u64::from(self.frame_count);
         self.sent_packets += 1;
         self.sent_bytes += packet.len() as u64;
@@ -197,10 +197,10 @@ impl Outbox {
         (self.frame_count, self.bulk_len, self.since) = (0, 0, None);
     }
 
-    /// Takes written packets off `sending`, which was taken out of the queue, and puts the others
-    /// back in front.
-    pub fn wrote(&mut self, mut sending: VecDeque<Sealed>, count: usize) {
-        // The link was lost while a thread was writing: everything is cleared already.
+    /// Removes written packets from `sending`, which was taken out of the queue, and puts the
+    /// others back in front.
+    pub fn wrote(&mut self, mut sending: VecDeque<SealedPacket>, count: usize) {
+        // The link was lost during the write and its queue is cleared.
         if self.is_lost {
             return;
         }
@@ -226,19 +226,19 @@ impl Outbox {
         }
     }
 
-    /// Gives memory back that is not needed until more is sent.
-    pub fn rest(&mut self) {
+    /// Releases memory that is not needed until more is sent.
+    pub fn release_idle_memory(&mut self) {
         if self.frame_count > 0 || !self.queue.is_empty() || self.is_writing {
             return;
         }
-        if self.batch.capacity() > RESTING_BYTES {
+        if self.batch.capacity() > IDLE_BATCH_BYTES {
             self.batch = vec![0; PACKET_HEADER_BYTES];
         }
         self.spare = Vec::new();
         (self.bulk, self.segments, self.queue) = (Vec::new(), Vec::new(), VecDeque::new());
     }
 
-    /// Forgets everything: the link is lost.
+    /// Drops everything, because the link is lost.
     pub fn clear(&mut self) {
         self.queue.clear();
         self.batch.truncate(PACKET_HEADER_BYTES);

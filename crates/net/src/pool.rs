@@ -1,9 +1,9 @@
-//! Page-aligned memory that is used again.
+//! A pool of page-aligned memory.
 //!
-//! First touch of fresh memory is several times slower than using it again, and what is received
-//! into page-aligned memory can go to a disk as it is. All spaces of a process share one pool; it
-//! keeps at most [`IDLE_LIMIT_BYTES`], and hands out what came back last, because that is still in
-//! the processor's cache.
+//! First touch of fresh memory is several times slower than reuse, and page-aligned memory can go
+//! to a disk as it is. All spaces of a process share one pool. It keeps at most
+//! [`IDLE_LIMIT_BYTES`], and hands out the memory that came back last, because that is still in the
+//! processor's cache.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::Bulk;
 /// Alignment of all bulk memory.
 pub const BULK_ALIGNMENT: usize = 4096;
 
-/// How much idle memory a process keeps for bulk data.
+/// Idle memory that a process keeps for bulk data.
 pub const IDLE_LIMIT_BYTES: usize = 64 << 20;
 
 /// From this size on memory is mapped, so that it is zeroed only where it is touched.
@@ -34,12 +34,12 @@ struct Pool {
 }
 
 struct Idle {
-    by_capacity: BTreeMap<usize, Vec<Memory>>,
+    by_capacity: BTreeMap<usize, Vec<PoolMemory>>,
     bytes: usize,
 }
 
 impl Pool {
-    fn get(&self, len: usize) -> Memory {
+    fn get(&self, len: usize) -> PoolMemory {
         let capacity = capacity_for(len);
         {
             let mut idle = self.idle.lock();
@@ -48,10 +48,10 @@ impl Pool {
                 return memory;
             }
         }
-        Memory::allocate(capacity)
+        PoolMemory::allocate(capacity)
     }
 
-    fn put_back(&self, memory: Memory) {
+    fn put_back(&self, memory: PoolMemory) {
         let mut idle = self.idle.lock();
         if idle.bytes + memory.capacity <= IDLE_LIMIT_BYTES {
             idle.bytes += memory.capacity;
@@ -67,18 +67,18 @@ fn capacity_for(len: usize) -> usize {
     len.next_multiple_of(step)
 }
 
-/// Initialised memory of one owner.
-struct Memory {
+/// Initialised memory with one owner.
+struct PoolMemory {
     start: NonNull<u8>,
     capacity: usize,
 }
 
 // SAFETY: the memory is owned by this value alone and bound to no thread.
-unsafe impl Send for Memory {}
+unsafe impl Send for PoolMemory {}
 // SAFETY: shared access only reads it.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for PoolMemory {}
 
-impl Memory {
+impl PoolMemory {
     fn allocate(capacity: usize) -> Self {
         let layout = Self::layout(capacity);
         let start = if capacity >= MAPPED_BYTES {
@@ -101,10 +101,10 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for PoolMemory {
     fn drop(&mut self) {
         if self.capacity >= MAPPED_BYTES {
-            // SAFETY: mapped in `allocate`, and nobody refers to it any more.
+            // SAFETY: mapped in `allocate`, and no reference to it is left.
             let _ = unsafe { munmap(self.start.as_ptr().cast(), self.capacity) };
         } else {
             // SAFETY: allocated in `allocate` with this layout.
@@ -113,8 +113,7 @@ impl Drop for Memory {
     }
 }
 
-/// Mutable, page-aligned memory from the pool: what bulk data is made in, to be sent without a
-/// copy.
+/// Mutable, page-aligned memory from the pool. Bulk data made in it is sent without a copy.
 ///
 /// ```
 /// use pario_net::{Bulk, BulkBuffer};
@@ -126,22 +125,22 @@ impl Drop for Memory {
 /// ```
 pub struct BulkBuffer {
     /// Present until the buffer is dropped.
-    memory: Option<Memory>,
+    memory: Option<PoolMemory>,
     len: usize,
 }
 
 impl BulkBuffer {
-    /// A buffer of `len` bytes. What it contains is unspecified.
+    /// Creates a buffer of `len` bytes with unspecified contents.
     pub fn new(len: usize) -> Self {
         Self { memory: Some(POOL.get(len)), len }
     }
 
-    /// Makes the buffer shorter; longer it cannot get.
+    /// Shortens the buffer; it cannot grow.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// Ends writing: from here on the bytes are shared and never change.
+    /// Ends writing: from then on the bytes are shared and never change.
     pub fn freeze(self) -> Bulk {
         Bulk::from(Bytes::from_owner(self))
     }
@@ -187,11 +186,11 @@ impl fmt::Debug for BulkBuffer {
     }
 }
 
-/// Memory that is filled from the front while what was filled is already being read: the unfilled
-/// rest belongs to the slab, the filled front to the [`Bytes`] cut from it.
+/// Memory that is filled from the front while its front is already being read: the unfilled rest
+/// belongs to the slab, the filled front to the [`Bytes`] cut from it.
 pub(crate) struct Slab {
     memory: Arc<SlabMemory>,
-    /// Where the part begins that was not given away.
+    /// Where the rest begins.
     given: usize,
     capacity: usize,
 }
@@ -211,14 +210,14 @@ impl Slab {
         Self { memory: Arc::new(SlabMemory(buffer)), given: 0, capacity }
     }
 
-    /// How many bytes there are that were not given away.
+    /// Bytes of the rest.
     pub fn room(&self) -> usize {
         self.capacity - self.given
     }
 
-    /// The part that was not given away.
+    /// The rest.
     pub fn rest(&self) -> &[u8] {
-        // SAFETY: within the capacity; `SlabPart`s lie before `given`, so nobody else refers to it.
+        // SAFETY: within the capacity; `SlabPart`s lie before `given`, so there is no other reference to it.
         unsafe { std::slice::from_raw_parts(self.memory.0.start().add(self.given), self.room()) }
     }
 
@@ -230,9 +229,9 @@ impl Slab {
         }
     }
 
-    /// Gives the first `len` bytes of the rest away for good.
+    /// Cuts the first `len` bytes off the rest for good.
     pub fn give(&mut self, len: usize) -> Bytes {
-        assert!(len <= self.room(), "only what is there can be given away");
+        assert!(len <= self.room(), "the slab has no such rest");
         let part = SlabPart { memory: self.memory.clone(), start: self.given, len };
         self.given += len;
         Bytes::from_owner(part)

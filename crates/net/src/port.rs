@@ -7,7 +7,7 @@ mod queue;
 
 pub use input::InputPort;
 pub use output::OutputPort;
-pub(crate) use queue::{Nothing, PortLabel, Queue, Sink};
+pub(crate) use queue::{NoToken, PortLabel, Queue, Sink};
 
 /// Urgent tokens that may wait for one receiver.
 pub(crate) const URGENT_LIMIT: usize = 1024;
@@ -17,10 +17,10 @@ pub(crate) const URGENT_BYTES: usize = 64 << 10;
 /// How much may be under way to an input port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credit {
-    /// So many bytes per output port (and for all senders in the same space together). A token
-    /// that is larger may pass alone.
+    /// Bytes per output port, and for all senders in the same space together. A larger token may
+    /// pass alone.
     Bytes(usize),
-    /// No bound, because something else bounds it.
+    /// No limit, because something else bounds it.
     Unlimited,
 }
 

@@ -1,9 +1,9 @@
 //! Listening Unix sockets in the private runtime directory.
 //!
 //! Invariants: no other user can connect to such a socket, bind its name first or replace it,
-//! because no other user can enter the directory. A live socket is never replaced: who binds,
-//! probes or removes a name holds the lock of the directory, and a listener is bound and listens
-//! under one hold of that lock. A listener removes its name before it stops to listen.
+//! because no other user can enter the directory. A live socket is never replaced: a process that
+//! binds, probes or removes a name holds the lock of the directory, and binds and listens under one
+//! hold of that lock. A listener removes its name before it stops listening.
 
 use std::fs::File;
 use std::io;
@@ -25,9 +25,9 @@ use crate::runtime_directory::{make_private_directory, runtime_directory};
 const PATH_LIMIT_BYTES: usize = 107;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
-/// Entries of the directory that one process looks at when it removes dead sockets.
+/// Directory entries that one process checks for dead sockets.
 const CLEANED_AT_ONCE: usize = 256;
-/// Sockets whose process cannot be seen from here are probed only when they are this old.
+/// Age from which sockets of unknown processes are probed.
 const PROBED_AFTER: Duration = Duration::from_secs(3600);
 
 /// A listening Unix socket that only processes of this user and root can reach. Dropping it
@@ -39,9 +39,9 @@ pub struct PrivateListener {
 }
 
 impl PrivateListener {
-    /// The path at which processes of this user meet that know the same purpose and name, within
-    /// one network namespace.
-    pub fn meeting_path(purpose: &str, name: &str) -> io::Result<PathBuf> {
+    /// Returns the path at which processes of this user with the same purpose and name find each
+    /// other, within one network namespace.
+    pub fn rendezvous_path(purpose: &str, name: &str) -> io::Result<PathBuf> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(namespace("net").as_bytes());
         hasher.update(rustix::system::uname().nodename().to_bytes());
@@ -51,8 +51,8 @@ impl PrivateListener {
         private_path(&format!("{purpose}-{}", &hash[..24]))
     }
 
-    /// Listens at a path of [`meeting_path`](Self::meeting_path); nothing if another process
-    /// listens there. The socket that a killed process left is replaced.
+    /// Listens at a path of [`rendezvous_path`](Self::rendezvous_path); none if another process
+    /// listens there. Replaces the socket of a killed process.
     pub fn bind(path: &Path, kind: SocketType) -> io::Result<Option<Self>> {
         let socket = listen_locked(path, kind)?;
         Ok(socket.map(|socket| Self { socket, path: path.to_owned() }))
@@ -72,7 +72,7 @@ impl Drop for PrivateListener {
     }
 }
 
-/// Listens under a name that no other process has; gives the socket and its path.
+/// Listens under a unique name; returns the socket and its path.
 pub(crate) fn listen_anywhere(id: SpaceId) -> io::Result<(OwnedFd, PathBuf)> {
     let [a, b, c, d, e, f, ..] = *id.as_bytes();
     let number = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
@@ -86,8 +86,8 @@ pub(crate) fn listen_anywhere(id: SpaceId) -> io::Result<(OwnedFd, PathBuf)> {
     }
 }
 
-/// The path of a file in the private runtime directory, which is created if it is missing. Where
-/// that path is too long for a socket, the directory is `pario-UID` in `/tmp`.
+/// Returns the path of a file in the private runtime directory, which it creates if it is missing.
+/// Where that path is too long for a socket, the directory is `pario-UID` in `/tmp`.
 fn private_path(file: &str) -> io::Result<PathBuf> {
     let uid = rustix::process::geteuid().as_raw();
     let mut dirs = vec![runtime_directory(), PathBuf::from(format!("/tmp/pario-{uid}"))];
@@ -110,7 +110,7 @@ fn private_path(file: &str) -> io::Result<PathBuf> {
     }))
 }
 
-/// Binds and listens; nothing if another process listens at this path.
+/// Binds and listens; none if another process listens at this path.
 fn listen_locked(path: &Path, kind: SocketType) -> io::Result<Option<OwnedFd>> {
     let address = SocketAddrUnix::new(path)?;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
@@ -129,7 +129,7 @@ fn listen_locked(path: &Path, kind: SocketType) -> io::Result<Option<OwnedFd>> {
     Ok(Some(socket))
 }
 
-/// Locks the directory of a path, until what is given is dropped.
+/// Locks the directory of a path until the returned file is dropped.
 fn lock_directory(path: &Path) -> io::Result<File> {
     let dir = File::open(path.parent().unwrap_or(Path::new("/")))?;
     loop {
@@ -140,7 +140,7 @@ fn lock_directory(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether a process listens at this path. One whose queue is full does.
+/// Whether a process listens at this path, be its queue full or not.
 fn is_alive(path: &Path, kind: SocketType) -> bool {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let probe = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None);
@@ -148,7 +148,7 @@ fn is_alive(path: &Path, kind: SocketType) -> bool {
     !matches!(rustix::net::connect(&probe, &address), Err(Errno::CONNREFUSED | Errno::NOENT))
 }
 
-/// Removes sockets of processes that have ended, of a bounded number of entries.
+/// Removes sockets of dead processes among a bounded number of entries.
 fn remove_dead(dir: &Path) {
     let Ok(_lock) = lock_directory(&dir.join("any")) else { return };
     let Ok(entries) = std::fs::read_dir(dir) else { return };
@@ -160,9 +160,9 @@ fn remove_dead(dir: &Path) {
     }
 }
 
-/// Whether a socket is one of this module and its process has ended. A process of the same pid
-/// namespace is looked up; any other socket is probed, but only when it is old, so that probes do
-/// not disturb live processes.
+/// Whether a socket is one of this module and its process has ended. Looks up a process of the same
+/// pid namespace; probes any other socket, but only when it is old, so that probes do not disturb
+/// live processes.
 fn is_dead(path: &Path) -> bool {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
     let mut parts = name.split('-');

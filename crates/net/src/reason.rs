@@ -1,9 +1,9 @@
-//! Why a process could not be reached, in words for people who know neither spaces nor ports: without
-//! names of spaces, ports and internal addresses. Whoever tells it names the process.
+//! Why a process could not be reached, in words for users who know neither spaces nor ports. The
+//! texts name no spaces, ports or internal addresses; the caller adds the name of the process.
 
 use std::io;
 
-use crate::error::{AskError, ConnectError, OpenError, SpaceError};
+use crate::error::{ConnectError, OpenError, RpcError, SpaceError};
 
 impl SpaceError {
     /// Why, without names and addresses of spaces.
@@ -33,9 +33,9 @@ impl ConnectError {
                 _ => words(error),
             },
             ConnectError::Refused { reason, .. } => format!("it refuses this process: {reason}"),
-            ConnectError::Stranger { reason, .. } => format!("it is not to be trusted: {reason}"),
+            ConnectError::Untrusted { reason, .. } => format!("it is not to be trusted: {reason}"),
             ConnectError::Key { problem, .. } => problem.to_string(),
-            ConnectError::NoWay { reason, .. } => format!("there is no way to it: {reason}"),
+            ConnectError::NoRoute { reason, .. } => format!("there is no way to it: {reason}"),
         }
     }
 }
@@ -56,21 +56,21 @@ impl OpenError {
 
 const LOST: &str = "the connection to it was lost";
 
-impl AskError {
+impl RpcError {
     /// Why, without names and addresses of spaces.
     pub fn reason(&self) -> String {
         match self {
-            AskError::Lost { .. } | AskError::Dropped { .. } | AskError::Closed { .. } => {
+            RpcError::Lost { .. } | RpcError::Dropped { .. } | RpcError::Closed { .. } => {
                 LOST.to_owned()
             }
-            AskError::Refused { reason, .. } => format!("it refused the question: {reason}"),
-            AskError::Unreadable { .. } => "it gave an answer that cannot be read".to_owned(),
-            AskError::Unsent { reason } => format!("the question was not sent: {reason}"),
+            RpcError::Refused { reason, .. } => format!("it refused the request: {reason}"),
+            RpcError::Unreadable { .. } => "it sent a reply that cannot be decoded".to_owned(),
+            RpcError::Unsent { reason } => format!("the request was not sent: {reason}"),
         }
     }
 }
 
-/// What the system says, without its number.
+/// The error text of the system without its number.
 fn words(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split_once(" (os error").map_or(text.as_str(), |(words, _)| words);
@@ -100,7 +100,7 @@ mod tests {
             error: io::Error::from_raw_os_error(113),
         };
         assert_eq!(far.reason(), "no route to host");
-        let lost = AskError::Lost { peer: "node b of lab".to_owned() };
+        let lost = RpcError::Lost { peer: "node b of lab".to_owned() };
         assert_eq!(lost.reason(), "the connection to it was lost");
     }
 }

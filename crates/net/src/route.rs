@@ -1,9 +1,9 @@
-//! A channel as its receiver sees it: which port it leads to, and what the sender may still send.
+//! A channel as its receiver sees it: its port, and the credit of the sender.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use crate::assembler::Group;
+use crate::assembler::FrameGroup;
 use crate::channel::Channel;
 use crate::control::Control;
 use crate::link::Link;
@@ -17,14 +17,14 @@ pub(crate) struct Route {
     channel: u32,
     sink: Arc<dyn Sink>,
     limit: i64,
-    /// Bytes that came and were not given back.
+    /// Bytes received whose credit was not returned.
     outstanding: AtomicI64,
-    /// Bytes that were received, to be given back together.
+    /// Bytes whose credit will be returned together.
     received: AtomicI64,
     urgent: AtomicUsize,
-    /// The channel on which the questions of this one are answered; it ends with this one. It
-    /// refers to the link, which refers to this route, until the link is lost or the route left.
-    answers: OnceLock<Option<Arc<Channel>>>,
+    /// The channel for replies to the requests of this one; it ends with this one. It refers to the
+    /// link, which refers to this route, until the link is lost or the route left.
+    reply_channel: OnceLock<Option<Arc<Channel>>>,
 }
 
 impl Route {
@@ -40,7 +40,7 @@ impl Route {
             outstanding,
             received,
             urgent: AtomicUsize::new(0),
-            answers: OnceLock::new(),
+            reply_channel: OnceLock::new(),
         }
     }
 
@@ -52,9 +52,9 @@ impl Route {
         &self.sink
     }
 
-    /// Checks that the peer may send these frames: each must have been sent while less than the
-    /// limit was outstanding.
-    pub fn admit(&self, group: &Group) -> Result<(), String> {
+    /// Checks that the peer may send these frames: it must have sent each while less than the limit
+    /// was outstanding.
+    pub fn admit(&self, group: &FrameGroup) -> Result<(), String> {
         let port = || &self.sink.label().name;
         if group.kind == FrameKind::Urgent {
             let waiting = self.urgent.fetch_add(1, Ordering::SeqCst);
@@ -80,33 +80,33 @@ impl Route {
         }
     }
 
-    /// The channel that the peer has made for answers to what it asks on this one; none if the link
-    /// is lost. There is one for each; who wants another is cut off, as is who wants answers on a
-    /// channel that leads somewhere else.
-    pub fn answers(&self, number: u32) -> Option<Arc<Channel>> {
-        let answers = self.answers.get_or_init(|| {
+    /// Returns the channel that the peer has opened for replies to its requests on this one; none
+    /// if the link is lost. There is one for each. A peer that names another one, or one that leads
+    /// to a port, is cut off.
+    pub fn reply_channel(&self, number: u32) -> Option<Arc<Channel>> {
+        let reply_channel = self.reply_channel.get_or_init(|| {
             let link = self.link.upgrade()?;
             if link.channel(number).is_some() {
-                link.lost("it wants answers on a channel that leads to a port");
+                link.mark_lost("it wants reply_channel on a channel that leads to a port");
                 return None;
             }
             Some(Channel::new(link, number, &self.sink.label().name, UNLIMITED))
         });
-        let answers = answers.as_ref()?;
-        if answers.number != number {
-            answers.cut("it wants answers on two channels");
+        let reply_channel = reply_channel.as_ref()?;
+        if reply_channel.number != number {
+            reply_channel.close_link("it wants reply_channel on two channels");
             return None;
         }
-        Some(answers.clone())
+        Some(reply_channel.clone())
     }
 
-    /// How much is collected before it is given back.
+    /// Bytes collected before credit is returned.
     #[inline]
     pub fn step(&self) -> i64 {
         self.limit / 2
     }
 
-    /// Gives bytes back, together with others.
+    /// Returns the credit of bytes, together with others.
     #[inline]
     pub fn give_back(&self, bytes: i64) {
         if self.limit == UNLIMITED {
@@ -117,16 +117,16 @@ impl Route {
             let bytes = self.received.swap(0, Ordering::SeqCst);
             self.outstanding.fetch_sub(bytes, Ordering::SeqCst);
             if let (Ok(bytes @ 1..), Some(link)) = (u64::try_from(bytes), self.link.upgrade()) {
-                link.tell(Control::Credit { channel: self.channel, bytes, urgent: 0 });
+                link.send_control(Control::Credit { channel: self.channel, bytes, urgent: 0 });
             }
         }
     }
 
-    /// Gives the room of one urgent token back.
+    /// Returns the credit of one urgent token.
     pub fn give_back_urgent(&self) {
         self.urgent.fetch_sub(1, Ordering::SeqCst);
         if let Some(link) = self.link.upgrade() {
-            link.tell(Control::Credit { channel: self.channel, bytes: 0, urgent: 1 });
+            link.send_control(Control::Credit { channel: self.channel, bytes: 0, urgent: 1 });
         }
     }
 }

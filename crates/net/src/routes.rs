@@ -1,15 +1,15 @@
-//! The channels on which the peer of a link sends: which are open, and which are gone although the
-//! peer may not know it yet.
+//! The channels on which the peer of a link sends: the open ones, and closed ones that the peer may
+//! not know to be closed.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::assembler::Group;
+use crate::assembler::FrameGroup;
 use crate::port::URGENT_BYTES;
 use crate::route::Route;
 use crate::wire::{CONTROL_CHANNEL, FrameKind};
 
-/// Channels whose port is gone that are remembered. A peer learns of them in order, so that it
+/// The limit of closed channels that are remembered. A peer learns of closures in order, so it
 /// cannot send on older ones.
 const GONE_KEPT: usize = 1 << 16;
 
@@ -18,31 +18,31 @@ const GONE_KEPT: usize = 1 << 16;
 pub(crate) struct Routes {
     by_channel: HashMap<u32, Arc<Route>>,
     last: u32,
-    /// Channels whose port is gone, which the peer may not know yet: the credit that it has left.
+    /// Closed channels that the peer may still use, and its remaining credit.
     gone: HashMap<u32, i64>,
     /// The same, oldest first.
     gone_order: VecDeque<u32>,
 }
 
 impl Routes {
-    /// How many are open.
+    /// The number of open channels.
     pub fn len(&self) -> usize {
         self.by_channel.len()
     }
 
-    /// Opens a channel with the route that `make` gives for its number.
+    /// Opens a channel with the route that `make` returns for its number.
     pub fn open(&mut self, make: impl FnOnce(u32) -> Route) -> u32 {
         self.last += 1;
         self.by_channel.insert(self.last, Arc::new(make(self.last)));
         self.last
     }
 
-    /// The peer sends no more on a channel.
+    /// Closes a channel that the peer has left.
     pub fn leave(&mut self, channel: u32) -> Option<Arc<Route>> {
         self.by_channel.remove(&channel)
     }
 
-    /// Closes the channels to a port that is gone; gives them.
+    /// Closes the channels to a port that is gone; returns them.
     pub fn close(&mut self, port: u32) -> Vec<(u32, Arc<Route>)> {
         let mut closed = Vec::new();
         self.by_channel.retain(|channel, route| {
@@ -58,7 +58,7 @@ impl Routes {
         closed
     }
 
-    /// Takes all of them out, because the link is lost.
+    /// Takes all routes, because the link is lost.
     pub fn take_all(&mut self) -> Vec<Arc<Route>> {
         std::mem::take(&mut self.by_channel).into_values().collect()
     }
@@ -82,9 +82,9 @@ impl Routes {
         }
     }
 
-    /// Checks that the peer may send these frames, and counts them; otherwise says what it did
-    /// wrong.
-    pub fn admit(&mut self, groups: &[Group]) -> Result<(), String> {
+    /// Checks that the peer may send these frames, and counts them. The error says what the peer
+    /// did wrong.
+    pub fn admit(&mut self, groups: &[FrameGroup]) -> Result<(), String> {
         for group in groups.iter().filter(|group| group.channel != CONTROL_CHANNEL) {
             match self.find(group.channel)? {
                 Some(route) => route.admit(group)?,
@@ -96,8 +96,8 @@ impl Routes {
         Ok(())
     }
 
-    /// The same for a channel whose port is gone.
-    fn admit_late(&mut self, group: &Group) -> Result<(), String> {
+    /// Like `admit`, for a closed channel.
+    fn admit_late(&mut self, group: &FrameGroup) -> Result<(), String> {
         let number = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
         let left = self.gone.entry(group.channel).or_default();
         if number(group.cost - group.last_cost) >= *left {

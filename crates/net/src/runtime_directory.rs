@@ -1,4 +1,4 @@
-//! The runtime directory: where a user's sockets and notes about running processes lie.
+//! The runtime directory: sockets of a user and notes about running processes.
 //!
 //! Invariant: no other user can place, replace or rename anything in a directory that
 //! [`private_runtime_directory`] returns. Every check looks at the entry itself and never follows
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-/// Read at most this many bytes of a private file: addresses and keys are short.
+/// The most bytes read of a private file: addresses and keys are short.
 const PRIVATE_FILE_LIMIT_BYTES: u64 = 64 << 10;
 
 /// The path of this user's runtime directory: `$XDG_RUNTIME_DIR/pario`, or `pario-UID` in the
@@ -41,7 +41,7 @@ pub fn make_private_directory(dir: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(dir) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(told(dir, &format!("it cannot be created: {error}"))),
+        Err(error) => return Err(private_error(dir, &format!("it cannot be created: {error}"))),
     }
     check_private_directory(dir)
 }
@@ -49,16 +49,17 @@ pub fn make_private_directory(dir: &Path) -> io::Result<()> {
 /// Checks that a directory belongs to this user, that no other user can enter it, and that no
 /// other user can rename or replace it.
 pub fn check_private_directory(dir: &Path) -> io::Result<()> {
-    let found = fs::symlink_metadata(dir).map_err(|error| told(dir, &error.to_string()))?;
+    let found =
+        fs::symlink_metadata(dir).map_err(|error| private_error(dir, &error.to_string()))?;
     if !found.is_dir() {
-        return Err(told(dir, "it is not a directory; remove it"));
+        return Err(private_error(dir, "it is not a directory; remove it"));
     }
     if found.uid() != own_uid() {
-        return Err(told(dir, &format!("it belongs to user {}, not to you", found.uid())));
+        return Err(private_error(dir, &format!("it belongs to user {}, not to you", found.uid())));
     }
     if found.mode() & 0o077 != 0 {
         let mode = found.mode() & 0o777;
-        return Err(told(
+        return Err(private_error(
             dir,
             &format!("other users can enter it (mode {mode:04o}); chmod 700 it"),
         ));
@@ -66,13 +67,16 @@ pub fn check_private_directory(dir: &Path) -> io::Result<()> {
     let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
         return Ok(());
     };
-    let above = fs::metadata(parent).map_err(|error| told(parent, &error.to_string()))?;
+    let above = fs::metadata(parent).map_err(|error| private_error(parent, &error.to_string()))?;
     if above.uid() != own_uid() && above.uid() != 0 {
-        return Err(told(dir, &format!("user {} owns the directory above it", above.uid())));
+        return Err(private_error(
+            dir,
+            &format!("user {} owns the directory above it", above.uid()),
+        ));
     }
     // Where others may write, the sticky bit keeps them from renaming what is not theirs.
     if above.mode() & 0o022 != 0 && above.mode() & 0o1000 == 0 {
-        return Err(told(dir, "other users can write to the directory above it"));
+        return Err(private_error(dir, "other users can write to the directory above it"));
     }
     Ok(())
 }
@@ -84,7 +88,10 @@ pub fn read_private_file(path: &Path, secret: bool) -> io::Result<String> {
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
-            return Err(told(path, "it is a symbolic link, and links are not followed here"));
+            return Err(private_error(
+                path,
+                "it is a symbolic link, and links are not followed here",
+            ));
         }
         Err(error) => return Err(error),
     };
@@ -107,17 +114,20 @@ pub fn write_private_file(path: &Path, content: impl AsRef<[u8]>) -> io::Result<
 
 fn check_private_file(path: &Path, found: &Metadata, secret: bool) -> io::Result<()> {
     if !found.is_file() {
-        return Err(told(path, "it is not a regular file"));
+        return Err(private_error(path, "it is not a regular file"));
     }
     if found.uid() != own_uid() && found.uid() != 0 {
-        return Err(told(path, &format!("it belongs to user {}, not to you", found.uid())));
+        return Err(private_error(
+            path,
+            &format!("it belongs to user {}, not to you", found.uid()),
+        ));
     }
     let mode = found.mode() & 0o777;
     if mode & 0o022 != 0 {
-        return Err(told(path, &format!("other users can change it (mode {mode:04o})")));
+        return Err(private_error(path, &format!("other users can change it (mode {mode:04o})")));
     }
     if secret && mode & 0o077 != 0 {
-        return Err(told(
+        return Err(private_error(
             path,
             &format!("other users can read it (mode {mode:04o}); chmod 600 it"),
         ));
@@ -129,12 +139,12 @@ fn read_bounded(path: &Path, file: File) -> io::Result<String> {
     let mut text = String::new();
     file.take(PRIVATE_FILE_LIMIT_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > PRIVATE_FILE_LIMIT_BYTES {
-        return Err(told(path, "it is too long"));
+        return Err(private_error(path, "it is too long"));
     }
     Ok(text)
 }
 
-fn told(path: &Path, why: &str) -> io::Error {
+fn private_error(path: &Path, why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, format!("{}: {why}", path.display()))
 }
 

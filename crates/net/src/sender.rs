@@ -1,4 +1,4 @@
-//! Who sent a token.
+//! The sender of a token.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -7,10 +7,10 @@ use std::sync::{Arc, LazyLock};
 
 use crate::key::SpaceId;
 
-/// Groups of a peer that are read at most; Linux allows a process 65,536.
+/// The most groups read of a peer; Linux allows a process 65,536.
 const GROUPS_LIMIT: usize = 1 << 16;
 
-/// The space that sent a token, and whose process it is.
+/// The space that sent a token, and the user of its process.
 ///
 /// There is one for each link, shared by all tokens that come over it.
 ///
@@ -36,12 +36,12 @@ pub struct Sender {
     pub space: SpaceId,
     /// The name of the space, as it calls itself.
     pub name: Arc<str>,
-    /// Whose process it is, as the kernel says: over a Unix socket the user of the other side, in
-    /// the same process the own one. Over TCP nobody can say.
+    /// The user of the process, as the kernel reports it: over a Unix socket that of the peer,
+    /// within a process its own. None over TCP.
     pub user: Option<User>,
-    /// Whether it has proved that it knows the key of this space.
+    /// Whether the sender has proved that it knows the key of this space.
     pub knows_key: bool,
-    /// Whether it is the space that received, so that the token moved by pointer.
+    /// Whether sender and receiver are the same space, so that the token moved by pointer.
     pub is_local: bool,
 }
 
@@ -52,13 +52,13 @@ pub struct User {
     pub uid: u32,
     /// Its effective group.
     pub gid: u32,
-    /// All groups it is in besides; the one of `gid` alone if they cannot be found out.
+    /// Its supplementary groups; only `gid` if they cannot be read.
     pub groups: Vec<u32>,
     /// The process; 0 if it lives in a pid namespace that this process does not see.
     pub pid: u32,
 }
 
-/// This process. What it is when it is first asked for stays.
+/// The user of this process, read once.
 static OWN: LazyLock<User> = LazyLock::new(|| {
     let pid = std::process::id();
     let uid = rustix::process::geteuid().as_raw();
@@ -76,8 +76,8 @@ impl User {
         OWN.clone()
     }
 
-    /// Who opened the other end of a connected Unix socket, or listened on it, as the kernel
-    /// recorded it at that time.
+    /// Returns the user that opened the other end of a connected Unix socket, or listened on it, as
+    /// the kernel recorded it at that time.
     pub fn of_peer(socket: impl AsFd) -> io::Result<Self> {
         let libc::ucred { pid, uid, gid } = peer_credentials(socket.as_fd())?;
         let groups = peer_groups(socket.as_fd()).unwrap_or_else(|_| vec![gid]);
@@ -88,7 +88,7 @@ impl User {
         self.uid == 0
     }
 
-    /// Whether it is the user of this process, or root.
+    /// Whether this is the user of this process or root.
     pub fn is_own_or_root(&self) -> bool {
         self.is_root() || self.uid == rustix::process::geteuid().as_raw()
     }
@@ -141,7 +141,7 @@ fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
             return Ok(groups);
         }
         let error = io::Error::last_os_error();
-        // With too little room the kernel says how much it needs.
+        // If the buffer is too small, the kernel returns the size it needs.
         if error.raw_os_error() != Some(libc::ERANGE)
             || count <= groups.len()
             || count > GROUPS_LIMIT

@@ -1,7 +1,7 @@
-//! Spaces whose links exist in virtual time: seeded delays, loss of spaces, partitions.
+//! Simulated links in virtual time: seeded delays, loss of spaces, partitions.
 //!
-//! Packets keep their order on each link. Time passes only from one delivery to the next, so a run
-//! takes no longer than its work.
+//! Packets keep their order on each link. Time advances only from one delivery to the next, so a
+//! simulation takes no longer than its work.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -15,10 +15,10 @@ use crate::carrier::Carrier;
 use crate::core::Core;
 use crate::directory::{self, Directory};
 use crate::error::{ConnectError, SpaceError};
-use crate::exchange::Role;
+use crate::exchange::DirectoryRole;
 use crate::key::SpaceId;
 use crate::link::Link;
-use crate::outbox::Sealed;
+use crate::outbox::SealedPacket;
 use crate::sender::Sender;
 use crate::space::{Options, Space};
 
@@ -44,21 +44,21 @@ const LONGEST: Duration = Duration::from_millis(2);
 /// ```
 #[derive(Clone)]
 pub struct Simulation {
-    inner: Arc<Inner>,
-    _end: Arc<End>,
+    inner: Arc<SimulatedNetwork>,
+    _end: Arc<StopOnDrop>,
 }
 
-/// Ends the delivery when the last handle is gone.
-struct End(Arc<Inner>);
+/// Stops the delivery thread when the last handle is dropped.
+struct StopOnDrop(Arc<SimulatedNetwork>);
 
-impl Drop for End {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.state.lock().is_over = true;
         self.0.changed.notify_all();
     }
 }
 
-pub(crate) struct Inner {
+pub(crate) struct SimulatedNetwork {
     state: Mutex<State>,
     changed: Condvar,
     silence: Duration,
@@ -68,54 +68,54 @@ struct State {
     now: Duration,
     random: u64,
     last_number: u64,
-    events: BinaryHeap<Reverse<Event>>,
+    events: BinaryHeap<Reverse<Delivery>>,
     spaces: HashMap<SpaceId, Weak<Core>>,
     host: Option<Weak<Core>>,
     /// Pairs that cannot reach each other, both ways round.
     partitions: HashSet<(SpaceId, SpaceId)>,
-    /// What waits for a partition to end.
-    held: Vec<Event>,
+    /// Deliveries held back by a partition.
+    held: Vec<Delivery>,
     is_paused: bool,
     is_over: bool,
 }
 
-struct Event {
+struct Delivery {
     at: Duration,
     number: u64,
     from: SpaceId,
     to: SpaceId,
-    what: What,
+    what: DeliveryKind,
 }
 
-enum What {
-    Packet(Weak<Link>, Sealed),
+enum DeliveryKind {
+    Packet(Weak<Link>, SealedPacket),
     End(Weak<Link>),
-    /// The silence of a partition was noticed.
+    /// Both sides of a partition notice the silence.
     Silence,
 }
 
-impl PartialEq for Event {
+impl PartialEq for Delivery {
     fn eq(&self, other: &Self) -> bool {
         self.number == other.number
     }
 }
 
-impl Eq for Event {}
+impl Eq for Delivery {}
 
-impl PartialOrd for Event {
+impl PartialOrd for Delivery {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Event {
+impl Ord for Delivery {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.at, self.number).cmp(&(other.at, other.number))
     }
 }
 
 impl Simulation {
-    /// A network whose delays follow from `seed`. Packets are delivered as fast as possible.
+    /// Creates a network whose delays follow from `seed`. It delivers packets as fast as possible.
     pub fn new(seed: u64) -> Self {
         let state = State {
             now: Duration::ZERO,
@@ -130,7 +130,11 @@ impl Simulation {
             is_over: false,
         };
         let silence = Options::default().silence;
-        let inner = Arc::new(Inner { state: Mutex::new(state), changed: Condvar::new(), silence });
+        let inner = Arc::new(SimulatedNetwork {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            silence,
+        });
         let delivery = inner.clone();
         let spawned = std::thread::Builder::new()
             .name("simulation".to_owned())
@@ -138,15 +142,15 @@ impl Simulation {
         if let Err(error) = spawned {
             panic!("no thread for the simulation: {error}");
         }
-        Self { _end: Arc::new(End(inner.clone())), inner }
+        Self { _end: Arc::new(StopOnDrop(inner.clone())), inner }
     }
 
-    /// A space in this network. The first one hosts the directory.
+    /// Creates a space in this network. The first one hosts the directory.
     pub fn space(&self, name: &str) -> Result<Space, SpaceError> {
         self.space_with(name, Options::default())
     }
 
-    /// A space with options.
+    /// Creates a space with options.
     pub fn space_with(&self, name: &str, options: Options) -> Result<Space, SpaceError> {
         let mut core = Core::new(name, options);
         core.simulation = Some(self.inner.clone());
@@ -167,7 +171,7 @@ impl Simulation {
         let Some(host) = host else {
             let mut hosted = Directory::default();
             let _ = hosted.join(directory::OWN, core.id(), name, address);
-            *core.role.lock() = Role::Host(hosted);
+            *core.role.lock() = DirectoryRole::Host(hosted);
             return Ok(space);
         };
         let host_address =
@@ -176,24 +180,24 @@ impl Simulation {
         Ok(space)
     }
 
-    /// Ends a space as if its process had been killed: what it had sent before still arrives, then
-    /// others notice.
+    /// Ends a space as if its process were killed: packets it has sent still arrive, then its peers
+    /// notice.
     pub fn kill(&self, space: &Space) {
         space.core().crash();
     }
 
-    /// Keeps two spaces apart. Unless it is healed before, their links are lost after the time of
-    /// silence (in virtual time: while packets of others are delivered, or nothing else happens).
+    /// Separates two spaces. Unless it is healed before, their links are lost after the silence
+    /// timeout (in virtual time: while other packets are delivered, or nothing else happens).
     pub fn partition(&self, a: &Space, b: &Space) {
         let (a, b) = (a.id(), b.id());
         let mut state = self.inner.state.lock();
         state.partitions.extend([(a, b), (b, a)]);
         let at = state.now + self.inner.silence;
-        state.push(at, a, b, What::Silence);
+        state.push(at, a, b, DeliveryKind::Silence);
         self.inner.changed.notify_all();
     }
 
-    /// Lets two spaces reach each other again; what was held back is delivered.
+    /// Reconnects two spaces and delivers the packets that were held back.
     pub fn heal(&self, a: &Space, b: &Space) {
         let (a, b) = (a.id(), b.id());
         let mut state = self.inner.state.lock();
@@ -223,7 +227,7 @@ impl Simulation {
         self.inner.changed.notify_all();
     }
 
-    /// Delivers one packet; false if there is none.
+    /// Delivers one packet. Returns false if there is none.
     pub fn step(&self) -> bool {
         let Some(event) = self.inner.state.lock().next() else { return false };
         self.inner.deliver(event);
@@ -237,19 +241,21 @@ impl Simulation {
 }
 
 impl State {
-    fn push(&mut self, at: Duration, from: SpaceId, to: SpaceId, what: What) {
+    fn push(&mut self, at: Duration, from: SpaceId, to: SpaceId, what: DeliveryKind) {
         self.last_number += 1;
         let number = self.last_number;
-        self.events.push(Reverse(Event { at, number, from, to, what }));
+        self.events.push(Reverse(Delivery { at, number, from, to, what }));
     }
 
-    /// The next event that can happen; time passes to it.
-    fn next(&mut self) -> Option<Event> {
+    /// Takes the next possible delivery and advances the time to it.
+    fn next(&mut self) -> Option<Delivery> {
         while let Some(Reverse(event)) = self.events.pop() {
             let is_apart = self.partitions.contains(&(event.from, event.to));
             match event.what {
-                What::Silence if !is_apart => {}
-                What::Packet(..) | What::End(_) if is_apart => self.held.push(event),
+                DeliveryKind::Silence if !is_apart => {}
+                DeliveryKind::Packet(..) | DeliveryKind::End(_) if is_apart => {
+                    self.held.push(event)
+                }
                 _ => {
                     self.now = self.now.max(event.at);
                     return Some(event);
@@ -271,7 +277,7 @@ impl State {
     }
 }
 
-impl Inner {
+impl SimulatedNetwork {
     fn deliver_all(&self) {
         loop {
             let mut state = self.state.lock();
@@ -291,34 +297,34 @@ impl Inner {
         }
     }
 
-    fn deliver(&self, event: Event) {
+    fn deliver(&self, event: Delivery) {
         match event.what {
-            What::Packet(link, packet) => {
+            DeliveryKind::Packet(link, packet) => {
                 if let Some(link) = link.upgrade() {
                     link.receive_sealed(packet);
                 }
             }
-            What::End(link) => {
+            DeliveryKind::End(link) => {
                 if let Some(link) = link.upgrade() {
-                    link.lost("it ended");
+                    link.mark_lost("it ended");
                 }
             }
-            What::Silence => self.end_between(event.from, event.to),
+            DeliveryKind::Silence => self.end_between(event.from, event.to),
         }
     }
 
-    /// Both sides notice that they cannot reach each other.
+    /// Loses the links between two spaces on both sides.
     fn end_between(&self, a: SpaceId, b: SpaceId) {
         let core = |id| self.state.lock().spaces.get(&id).and_then(Weak::upgrade);
         for (own, other) in [(core(a), b), (core(b), a)] {
             let links = own.map(|core| core.links()).unwrap_or_default();
             for link in links.iter().filter(|link| link.peer_id == other) {
-                link.lost("nothing was heard of it for too long");
+                link.mark_lost("nothing was heard of it for too long");
             }
         }
     }
 
-    /// A link from a space to another.
+    /// Connects a space to another.
     pub fn connect(
         self: &Arc<Self>,
         core: &Arc<Core>,
@@ -331,7 +337,7 @@ impl Inner {
         });
         let Some(peer) = peer.filter(|peer| !peer.is_closed()) else {
             let reason = "it was killed, closed, or is on the other side of a partition".to_owned();
-            return Err(ConnectError::NoWay { address: address.to_string(), reason });
+            return Err(ConnectError::NoRoute { address: address.to_string(), reason });
         };
         let new = |own: &Arc<Core>, other: &Arc<Core>| {
             let wire = Wire {
@@ -357,33 +363,33 @@ impl Inner {
                 let _ = wire.other.set(Arc::downgrade(twin));
             }
         }
-        peer.keep_link(&theirs);
-        core.keep_link(&own);
+        peer.register_link(&theirs);
+        core.register_link(&own);
         Ok(own)
     }
 }
 
 /// One direction of a simulated link.
 pub(crate) struct Wire {
-    network: Arc<Inner>,
+    network: Arc<SimulatedNetwork>,
     from: SpaceId,
     to: SpaceId,
     other: OnceLock<Weak<Link>>,
-    /// When the last packet arrives: none overtakes it.
+    /// When the last packet arrives; later packets do not overtake it.
     last: Mutex<Duration>,
 }
 
 impl Wire {
-    pub fn send(&self, packet: Sealed) {
-        self.push(|other| What::Packet(other, packet));
+    pub fn send(&self, packet: SealedPacket) {
+        self.push(|other| DeliveryKind::Packet(other, packet));
     }
 
-    /// Nothing comes after this.
+    /// Ends the direction.
     pub fn end(&self) {
-        self.push(What::End);
+        self.push(DeliveryKind::End);
     }
 
-    fn push(&self, what: impl FnOnce(Weak<Link>) -> What) {
+    fn push(&self, what: impl FnOnce(Weak<Link>) -> DeliveryKind) {
         let Some(other) = self.other.get() else { return };
         let mut state = self.network.state.lock();
         let mut last = self.last.lock();

@@ -1,4 +1,4 @@
-//! An address space: the handle that everything begins with.
+//! An address space: the handle to everything else.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use crate::address::Address;
 use crate::builder::SpaceBuilder;
-use crate::control::{Answer, Found};
+use crate::control::{ControlReply, PortLocation};
 use crate::core::Core;
 use crate::counters::{Counters, Refusal, Sample};
-use crate::door::HANDSHAKE_TIME;
 use crate::error::{InputError, OpenError};
-use crate::exchange::Opened;
+use crate::exchange::OpenResult;
 use crate::key::SpaceId;
 use crate::link::Link;
+use crate::listener::HANDSHAKE_TIME;
 use crate::port::{Credit, InputPort, OutputPort, PortLabel, PortOptions, Queue, Sink};
 use crate::token::Token;
 use crate::wire::Limits;
@@ -35,28 +35,28 @@ impl Drop for Handle {
     }
 }
 
-/// What can be set.
+/// The options of a space.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long a token that is gathered with others may wait before it leaves.
+    /// The longest time that a gathered token waits before it leaves.
     pub delay: Duration,
-    /// When so many bytes have gathered they leave at once.
+    /// The batch size at which gathered tokens leave at once.
     pub batch_bytes: usize,
-    /// How long a send may wait for a port that is full; `None` means until it is not, or its
+    /// The longest wait of a send for a full port; `None` waits until the port has room or its
     /// space is lost.
     pub send_wait: Option<Duration>,
-    /// How long [`close`](Space::close) waits for what was sent to be written.
+    /// The longest time that [`close`](Space::close) waits for sent tokens to be written.
     pub close_wait: Duration,
-    /// How long the directory and peers may take to answer.
+    /// The time limit for replies of the directory and of peers.
     pub answer_wait: Duration,
-    /// How long a connection and its handshake may take; never longer than `answer_wait`.
+    /// The time limit of a connection with its handshake; never longer than `answer_wait`.
     pub connect_wait: Duration,
-    /// Without an acknowledgement for so long, a TCP link is lost.
+    /// The time without an acknowledgement after which a TCP link is lost.
     pub silence: Duration,
-    /// What is accepted from peers, and sent to them.
+    /// The limits of what is accepted from peers and sent to them.
     pub limits: Limits,
-    /// Links that one user may have made to this space, handshakes under way included. A user
-    /// other than the own one and root gets at most half of the process's descriptors, too.
+    /// Limit of links that one user may make to this space, handshakes under way included. A user
+    /// other than the process's own and root also gets at most half of the process's descriptors.
     pub links_per_user: usize,
     /// Descriptors of the process that only the own user, root and peers with the key may take.
     /// At most a quarter of all.
@@ -93,13 +93,13 @@ impl Default for Options {
 }
 
 impl Space {
-    /// A space without links: its ports can be reached by its own threads only, and tokens move by
+    /// Creates a space without links: only its own threads reach its ports, and tokens move by
     /// pointer. It starts no threads.
     pub fn alone(name: &str) -> Self {
         Self::from_core(Arc::new(Core::new(name, Options::default())))
     }
 
-    /// A space with links to others.
+    /// Builds a space with links to others.
     pub fn builder(name: &str) -> SpaceBuilder {
         SpaceBuilder::new(name)
     }
@@ -122,7 +122,7 @@ impl Space {
         self.core().id()
     }
 
-    /// Where others can reach it.
+    /// The address at which others reach it.
     pub fn address(&self) -> Address {
         self.core().address.lock().clone()
     }
@@ -149,9 +149,9 @@ impl Space {
         Ok(self.announce(label)?.0)
     }
 
-    /// Makes an input port for answers from the port of this name. Neither the directory nor peers
-    /// know it: a peer reaches it only over the channel that the asker makes for answers.
-    pub(crate) fn private_input<T: Token>(
+    /// Creates an input port for replies from the port of this name. Neither the directory nor
+    /// peers know it: a peer reaches it only over the channel that the RPC client opens.
+    pub(crate) fn reply_input<T: Token>(
         &self,
         answerer: &str,
     ) -> Result<(InputPort<T>, Arc<dyn Sink>), InputError> {
@@ -176,8 +176,8 @@ impl Space {
         Ok((InputPort::new(queue), sink))
     }
 
-    /// Opens an output port to the input port of this name, in whatever space it is. If there is
-    /// none yet, waits for it.
+    /// Opens an output port to the input port of this name, in any space. Waits for the port if it
+    /// does not exist yet.
     pub fn output<T: Token>(
         &self,
         name: &str,
@@ -204,14 +204,16 @@ impl Space {
             }
             let link = self.link_to(&found)?;
             match core.open_channel(&link, &found.port, kind.fingerprint()) {
-                Opened::Channel(channel) => return Ok(OutputPort::remote(channel)),
-                Opened::Instead(Some(Answer::OtherKind { kind })) => return Err(mismatch(&kind)),
-                // The port was dropped after the directory had answered.
-                Opened::Instead(Some(Answer::NoPort)) if Instant::now() < deadline => {}
-                Opened::Instead(Some(Answer::NoPort)) => {
+                OpenResult::Channel(channel) => return Ok(OutputPort::remote(channel)),
+                OpenResult::Instead(Some(ControlReply::OtherKind { kind })) => {
+                    return Err(mismatch(&kind));
+                }
+                // The port was dropped after the directory replied.
+                OpenResult::Instead(Some(ControlReply::NoPort)) if Instant::now() < deadline => {}
+                OpenResult::Instead(Some(ControlReply::NoPort)) => {
                     return Err(OpenError::Timeout { port: name.to_owned(), waited: timeout });
                 }
-                Opened::Instead(_) => {
+                OpenResult::Instead(_) => {
                     let (port, peer) = (name.to_owned(), found.space_name);
                     return Err(OpenError::Lost { port, peer });
                 }
@@ -219,8 +221,8 @@ impl Space {
         }
     }
 
-    /// The link to the space of a port; it is opened if there is none.
-    fn link_to(&self, found: &Found) -> Result<Arc<Link>, OpenError> {
+    /// Returns the link to the space of a port; opens it if there is none.
+    fn link_to(&self, found: &PortLocation) -> Result<Arc<Link>, OpenError> {
         let core = self.core();
         if let Some(link) = core.link_to(found.space) {
             return Ok(link);
@@ -236,12 +238,12 @@ impl Space {
         })
     }
 
-    /// What the space has done so far.
+    /// The counters of the space.
     pub fn counters(&self) -> Counters {
         self.core().counters()
     }
 
-    /// Takes a sample of the counters at this interval from now on; zero ends it.
+    /// Samples the counters at this interval from now on; zero ends sampling.
     pub fn sample_every(&self, interval: Duration) {
         self.core().sample_every(interval);
     }
@@ -251,19 +253,19 @@ impl Space {
         self.core().history()
     }
 
-    /// The last strangers that were not let in and peers that were cut off, oldest first.
+    /// The last peers that were refused or cut off, oldest first.
     pub fn refusals(&self) -> Vec<Refusal> {
         self.core().refusals()
     }
 
-    /// Closes the space: what was sent is written, then links end. Receivers and senders of its
-    /// ports get an error from now on.
+    /// Closes the space: writes sent tokens, then ends the links. Receivers and senders of its
+    /// ports get an error from then on.
     pub fn close(&self) {
         self.core().close();
     }
 }
 
-/// The way to a port of the own space.
+/// Opens an output port to a port of the same space.
 fn local_output<T: Token>(sink: Arc<dyn Sink>) -> Result<OutputPort<T>, OpenError> {
     let (port, found) = (sink.label().name.clone(), sink.label().kind.name().to_owned());
     match sink.as_any().downcast::<Queue<T>>() {

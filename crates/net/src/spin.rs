@@ -1,48 +1,49 @@
-//! Looking again for a moment before sleeping.
+//! Spinning briefly before sleeping.
 //!
-//! To wake a thread on another core that sleeps takes some 40 µs; a token that comes sooner is had
-//! sooner by looking. Between two looks the core is offered to others: if the peer is on the same
-//! one, it answers at once. Where tokens do not come that soon, looking is a waste: so whoever
-//! looked in vain does not look the next times, twice as many after each vain look.
+//! Waking a sleeping thread on another core takes some 40 µs; a token that comes sooner is received
+//! sooner by spinning. Between two checks the core is offered to others: if the peer is on the same
+//! one, it answers at once. Where tokens do not come that soon, spinning is a waste: after a miss
+//! the next waits do not spin, twice as many after each further miss.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long to look: longer than a peer that sleeps takes to wake and answer, or else its sleep would
-/// send this thread to sleep as well, whose sleep would send the peer to sleep, and so on.
-const MOMENT: Duration = Duration::from_micros(80);
-/// After a vain look, so many waits go without one, and up to so many.
-const FEWEST_SKIPPED: u32 = 2;
-const MOST_SKIPPED: u32 = 512;
+/// The time limit of spinning: longer than a sleeping peer takes to wake and answer. Otherwise its
+/// sleep would send this thread to sleep, whose sleep would send the peer to sleep, and so on.
+const SPIN_LIMIT: Duration = Duration::from_micros(80);
+/// The number of waits that do not spin after a miss, at least and at most.
+const MIN_SKIPPED_WAITS: u32 = 2;
+const MAX_SKIPPED_WAITS: u32 = 512;
 
 #[derive(Default)]
-pub(crate) struct Spin {
-    /// Waits that go without a look.
-    skip: AtomicU32,
-    /// How many the last vain look cost.
-    cost: AtomicU32,
+pub(crate) struct AdaptiveSpin {
+    /// Waits left that do not spin.
+    skipped_waits: AtomicU32,
+    /// Waits that the last miss has cost.
+    last_penalty: AtomicU32,
 }
 
-impl Spin {
-    /// Looks until something was there or the moment is over; whether something was there. `look`
-    /// is told how often it was called. Called by one thread at a time.
-    pub fn look(&self, look: impl FnMut(u32) -> bool) -> bool {
+impl AdaptiveSpin {
+    /// Checks until `look` finds something or the limit is over. Returns whether it found
+    /// something. `look` gets the number of its call. Only one thread may call this at a time.
+    pub fn spin(&self, look: impl FnMut(u32) -> bool) -> bool {
         let mut end = None;
-        self.look_while(look, || {
+        self.spin_while(look, || {
             let now = Instant::now();
-            now >= *end.get_or_insert(now + MOMENT)
+            now >= *end.get_or_insert(now + SPIN_LIMIT)
         })
     }
 
-    /// Looks until something was there or it is late. `is_late` is asked once before the first look.
-    fn look_while(
+    /// Checks until `look` finds something or it is late. Calls `is_late` once before the first
+    /// check.
+    fn spin_while(
         &self,
         mut look: impl FnMut(u32) -> bool,
         mut is_late: impl FnMut() -> bool,
     ) -> bool {
-        let skip = self.skip.load(Ordering::Relaxed);
-        if skip > 0 {
-            self.skip.store(skip - 1, Ordering::Relaxed);
+        let skipped_waits = self.skipped_waits.load(Ordering::Relaxed);
+        if skipped_waits > 0 {
+            self.skipped_waits.store(skipped_waits - 1, Ordering::Relaxed);
             return false;
         }
         is_late();
@@ -50,24 +51,25 @@ impl Spin {
             // The peer may need this very core to answer.
             std::thread::yield_now();
             let is_there = look(round);
-            // What took longer has come in spite of looking: others need the core.
+            // A token that took longer has come in spite of spinning: other threads need the core.
             let is_late = is_late();
             if is_there && !is_late {
-                self.cost.store(0, Ordering::Relaxed);
+                self.last_penalty.store(0, Ordering::Relaxed);
                 return true;
             }
             if is_late {
-                self.vain();
+                self.note_miss();
                 return is_there;
             }
         }
         false
     }
 
-    fn vain(&self) {
-        let cost = (2 * self.cost.load(Ordering::Relaxed)).clamp(FEWEST_SKIPPED, MOST_SKIPPED);
-        self.cost.store(cost, Ordering::Relaxed);
-        self.skip.store(cost, Ordering::Relaxed);
+    fn note_miss(&self) {
+        let last_penalty = (2 * self.last_penalty.load(Ordering::Relaxed))
+            .clamp(MIN_SKIPPED_WAITS, MAX_SKIPPED_WAITS);
+        self.last_penalty.store(last_penalty, Ordering::Relaxed);
+        self.skipped_waits.store(last_penalty, Ordering::Relaxed);
     }
 }
 
@@ -78,22 +80,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vain_looks_become_rare_and_one_that_helps_makes_them_frequent() {
-        let spin = Spin::default();
+    fn misses_make_spinning_rare_and_a_hit_makes_it_frequent() {
+        let spin = AdaptiveSpin::default();
         let mut looks = 0;
         for _ in 0..1_000 {
             let looked = Cell::new(0);
-            let in_vain = |round| {
+            let miss = |round| {
                 looked.set(round);
                 false
             };
-            spin.look_while(in_vain, || looked.get() == 3);
+            spin.spin_while(miss, || looked.get() == 3);
             looks += u32::from(looked.get() > 0);
         }
         assert!((5..15).contains(&looks), "{looks} of 1000 waits looked");
-        while !spin.look_while(|_| true, || false) {}
-        assert!((0..100).all(|_| spin.look_while(|_| true, || false)));
-        assert!(spin.look_while(|_| true, || true), "late, but there");
-        assert!(!spin.look_while(|_| true, || false), "what comes late makes looks rarer as well");
+        while !spin.spin_while(|_| true, || false) {}
+        assert!((0..100).all(|_| spin.spin_while(|_| true, || false)));
+        assert!(spin.spin_while(|_| true, || true), "late, but there");
+        assert!(!spin.spin_while(|_| true, || false), "a late token makes spinning rarer as well");
     }
 }

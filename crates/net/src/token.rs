@@ -1,4 +1,4 @@
-//! What a token is: something that becomes a head and bulk segments, and comes back from them.
+//! Tokens: values that become a head and bulk segments, and come back from them.
 
 use std::fmt;
 use std::ops::Range;
@@ -19,21 +19,20 @@ use crate::file_part::FilePart;
 /// machine, and each [`Bulk`] in it becomes a segment. Types that are not serde types implement it
 /// by hand.
 pub trait Token: Sized + Send + 'static {
-    /// What two sides must agree on. Checked when an output port is opened.
+    /// The kind that two sides must agree on. Checked when an output port is opened.
     fn kind() -> TokenKind {
         TokenKind::named(std::any::type_name::<Self>())
     }
 
-    /// How many bytes a token counts for while it waits in a port of its own process, where it is
-    /// never encoded.
+    /// The credit cost of a token in a port of its own process, where it is never encoded.
     fn weight_bytes(&self) -> usize {
         size_of::<Self>()
     }
 
-    /// Appends the token to what is being sent.
+    /// Appends the token to the outgoing bytes.
     fn encode(self, out: &mut Outgoing<'_>) -> Result<(), EncodeError>;
 
-    /// Makes the token from what was received.
+    /// Decodes the token.
     fn decode(incoming: Incoming<'_>) -> Result<Self, DecodeError>;
 }
 
@@ -72,7 +71,7 @@ pub fn decode_value<T: DeserializeOwned>(
     Ok(hand_out(segments, || postcard::from_bytes(head))?)
 }
 
-/// Makes a serde value without bulk from the front of a head, and says how many bytes it took.
+/// Decodes a serde value without bulk from the front of a head. Returns it with its length.
 #[inline]
 pub fn decode_front<T: DeserializeOwned>(head: &[u8]) -> Result<(T, usize), DecodeError> {
     let (value, rest) = postcard::take_from_bytes(head)?;
@@ -100,7 +99,7 @@ impl TokenKind {
         &self.name
     }
 
-    /// What is compared.
+    /// The number that two sides compare.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
@@ -110,7 +109,7 @@ impl TokenKind {
 pub struct Outgoing<'a> {
     head: Head<'a>,
     segments: &'a mut Vec<Bulk>,
-    /// What is sent in place of the empty segment of this number.
+    /// The part of a file sent in place of the empty segment of this number.
     file: Option<(usize, FilePart)>,
 }
 
@@ -246,7 +245,7 @@ impl<'a> Incoming<'a> {
         Self { head, segments, arrived_ns: Some(arrived_ns) }
     }
 
-    /// The token that stands behind these bytes of the head.
+    /// The token behind these bytes of the head.
     #[inline]
     pub(crate) fn skip(self, bytes: usize) -> Self {
         let head = match self.head {
@@ -258,7 +257,7 @@ impl<'a> Incoming<'a> {
         Self { head, ..self }
     }
 
-    /// When the token came in, in nanoseconds of the monotonic clock: before it waited in its port.
+    /// The arrival time in nanoseconds of the monotonic clock, before the token waited in its port.
     #[inline]
     pub fn arrived_ns(&self) -> Option<u64> {
         self.arrived_ns
@@ -305,7 +304,7 @@ pub enum EncodeError {
     Other(String),
 }
 
-/// What was received is not a token of the expected type.
+/// Received bytes are not a token of the expected type.
 #[derive(Debug, Error)]
 pub enum DecodeError {
     /// The head does not fit the type.

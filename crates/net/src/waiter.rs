@@ -1,10 +1,11 @@
-//! A thread that waits, and how it is woken.
+//! A waiting thread, and how other threads wake it.
 //!
-//! A waiting thread either sleeps or leads (sits in the poll of its space, see `hub`). Who makes
-//! happen what it waits for wakes it: from sleep by unparking it, from the poll by a kick.
+//! A waiting thread either sleeps or leads (polls for its space, see `poller`). The thread that
+//! produces what it waits for wakes it: a sleeper by unparking it, a leader by interrupting its
+//! poll.
 //!
-//! Objects that are waited for keep a list of waiters beside their state, under the same lock. An
-//! entry that is no longer waiting does no harm: its thread looks once more in vain.
+//! Objects that threads wait for keep a list of waiters beside their state, under the same lock. A
+//! stale entry does no harm: its thread checks once more than needed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -13,7 +14,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use crate::hub::Kick;
+use crate::poller::PollInterrupt;
 
 const RUNNING: u8 = 0;
 const ASLEEP: u8 = 1;
@@ -22,11 +23,11 @@ const WOKEN: u8 = 3;
 
 pub(crate) struct Waiter {
     state: AtomicU8,
-    /// Whether it polls for all, from one poll to the next. Only its own thread looks.
+    /// Whether the thread leads, from one poll to the next. Only its own thread reads this.
     leads: AtomicBool,
-    /// What gets it out of that poll. Whoever wakes it may belong to another space, where the thread
-    /// has waited before.
-    kick: Mutex<Option<Kick>>,
+    /// Interrupts that poll. The waking thread may belong to another space, where this thread has
+    /// waited before.
+    interrupt: Mutex<Option<PollInterrupt>>,
     thread: Thread,
 }
 
@@ -35,7 +36,7 @@ thread_local! {
         Arc::new(Waiter {
             state: AtomicU8::new(RUNNING),
             leads: AtomicBool::new(false),
-            kick: Mutex::new(None),
+            interrupt: Mutex::new(None),
             thread: std::thread::current(),
         });
 }
@@ -46,29 +47,29 @@ impl Waiter {
         CURRENT.with(Arc::clone)
     }
 
-    /// Whether this thread polls for all.
+    /// Whether this thread leads.
     pub fn leads(&self) -> bool {
         self.leads.load(Ordering::Relaxed)
     }
 
-    /// It polls for all from now on.
-    pub fn lead(&self, kick: Kick) {
-        *self.kick.lock() = Some(kick);
+    /// Makes this thread the leader.
+    pub fn lead(&self, interrupt: PollInterrupt) {
+        *self.interrupt.lock() = Some(interrupt);
         self.leads.store(true, Ordering::Relaxed);
     }
 
-    /// It polls no more.
+    /// Ends the lead of this thread.
     pub fn resign(&self) {
         self.leads.store(false, Ordering::Relaxed);
-        *self.kick.lock() = None;
+        *self.interrupt.lock() = None;
     }
 
-    /// To be called before looking whether there is need to wait.
+    /// Call this before checking whether to wait.
     pub fn prepare(&self) {
         self.state.store(RUNNING, Ordering::SeqCst);
     }
 
-    /// Sleeps until woken; false if the deadline came first.
+    /// Sleeps until woken. Returns false if the deadline came first.
     pub fn sleep(&self, deadline: Option<Instant>) -> bool {
         let change =
             self.state.compare_exchange(RUNNING, ASLEEP, Ordering::SeqCst, Ordering::SeqCst);
@@ -94,18 +95,18 @@ impl Waiter {
         }
     }
 
-    /// Says that the thread is going to poll; false if it was woken before.
+    /// Announces that the thread is going to poll. Returns false if it was woken before.
     pub fn begin_leading(&self) -> bool {
         self.state.compare_exchange(RUNNING, LEADING, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Wakes the thread, or gets it out of its poll.
+    /// Wakes the thread, or interrupts its poll.
     pub fn wake(&self) {
         match self.state.swap(WOKEN, Ordering::SeqCst) {
             ASLEEP => self.thread.unpark(),
             LEADING if !self.is_current() => {
-                if let Some(kick) = &*self.kick.lock() {
-                    kick.give();
+                if let Some(interrupt) = &*self.interrupt.lock() {
+                    interrupt.trigger();
                 }
             }
             _ => {}
@@ -133,7 +134,7 @@ impl Waiters {
         }
     }
 
-    /// Takes all out, to be woken when the lock is released.
+    /// Takes all waiters, to be woken after the lock is released.
     pub fn take(&mut self) -> Self {
         if self.0.is_empty() { Self::new() } else { std::mem::take(self) }
     }
@@ -148,22 +149,22 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::hub::Hub;
+    use crate::poller::Poller;
 
     #[test]
-    fn who_leads_is_kicked_where_it_leads_whoever_wakes_it() {
-        let hub = Hub::new().unwrap();
+    fn a_leader_is_interrupted_in_the_space_where_it_leads() {
+        let poller = Poller::new().unwrap();
         let waiter = Waiter::current();
         waiter.prepare();
-        waiter.lead(hub.kick_to_give());
+        waiter.lead(poller.interrupter());
         assert!(waiter.begin_leading());
-        // By somebody in a space where this thread waited before.
+        // The waking thread belongs to a space where this thread waited before.
         let known = waiter.clone();
         std::thread::spawn(move || known.wake()).join().unwrap();
         let mut events = Vec::new();
         let deadline = Instant::now() + Duration::from_secs(60);
-        hub.poll(Some(deadline), &mut events);
-        assert!(Instant::now() < deadline && events.is_empty(), "the kick has ended the poll");
+        poller.poll(Some(deadline), &mut events);
+        assert!(Instant::now() < deadline && events.is_empty(), "the interrupt has ended the poll");
         waiter.resign();
         waiter.prepare();
     }

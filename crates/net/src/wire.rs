@@ -1,4 +1,4 @@
-//! What travels over a link, byte by byte: packets of frames. No I/O.
+//! The wire format of a link: packets of frames. No I/O.
 //!
 //! A link carries a sequence of packets. A packet is a header, an *inline area* with frames one
 //! after the other, and a *bulk area* with the long segments of these frames in order:
@@ -11,9 +11,9 @@
 //!
 //! Numbers are little-endian. A segment is long if it has [`BULK_BYTES`] or more.
 //!
-//! *The bulk area of a packet begins at least [`LEAD_BYTES`] after the packet.* This makes copies
-//! unnecessary: a receiver that does not know yet what comes may always read that much without
-//! touching bulk, and from then on it knows where everything belongs.
+//! *The bulk area of a packet begins at least [`LEAD_BYTES`] after the packet.* This avoids copies:
+//! a receiver that does not know yet what comes may always read that much without touching bulk,
+//! and then knows where everything belongs.
 
 use thiserror::Error;
 
@@ -21,14 +21,14 @@ use thiserror::Error;
 pub const PACKET_HEADER_BYTES: usize = 16;
 /// Bytes of a frame's header.
 pub const FRAME_HEADER_BYTES: usize = 12;
-/// How far behind the beginning of a packet its bulk begins at least.
+/// The smallest distance from the beginning of a packet to its bulk.
 pub const LEAD_BYTES: usize = 512;
 /// Segments of this size and more travel in the bulk area.
 pub const BULK_BYTES: usize = 4096;
-/// Channel of the messages between the spaces themselves.
+/// The channel of control messages.
 pub const CONTROL_CHANNEL: u32 = 0;
 
-/// What a receiver accepts.
+/// The limits of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of an inline area, and with that of a head.
@@ -60,13 +60,13 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// For tokens with this many bytes of bulk at most.
+    /// Limits for tokens with at most this many bytes of bulk.
     pub fn for_tokens(bulk_bytes: usize) -> Self {
         Self { segment_bytes: bulk_bytes, bulk_bytes: 2 * bulk_bytes, ..Self::default() }
     }
 }
 
-/// What was received is not a packet.
+/// Received bytes are not a packet.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WireError {
     /// A length beyond what the receiver accepts.
@@ -84,7 +84,7 @@ pub enum WireError {
     Malformed(&'static str),
 }
 
-/// How a frame is meant.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameKind {
@@ -134,9 +134,9 @@ impl PacketHeader {
 /// Where the parts of a frame are in an inline area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// To which channel.
+    /// The channel.
     pub channel: u32,
-    /// How it is meant.
+    /// Its kind.
     pub kind: FrameKind,
     /// Where the head begins.
     pub head_start: usize,
@@ -222,7 +222,7 @@ impl Frame {
         self.head_end + 4 * self.segment_count
     }
 
-    /// What the frame counts for: all its bytes.
+    /// The credit cost of the frame: all its bytes.
     #[inline]
     pub fn cost(&self) -> usize {
         self.end - self.head_start + FRAME_HEADER_BYTES + self.bulk_bytes
@@ -252,7 +252,8 @@ pub fn end_frame<'a>(
     end_frame_of(inline, at, channel, kind, segments, limits)
 }
 
-/// The same for segments that are not all in memory: their lengths, and the bytes of short ones.
+/// Like [`end_frame`], for segments that are not all in memory: their lengths, and the bytes of
+/// short ones.
 #[inline]
 pub(crate) fn end_frame_of<'a>(
     inline: &mut Vec<u8>,
@@ -278,7 +279,7 @@ pub(crate) fn end_frame_of<'a>(
             inline.extend_from_slice(short);
         }
     }
-    // A packet may hold one frame of the largest size and what was gathered before it; therefore
+    // A packet may hold one frame of the largest size and the frames gathered before it; therefore
     // half of the limit, here and above.
     check("a head", (inline.len() - at) as u64, limits.inline_bytes / 2)?;
     let header = &mut inline[at..at + FRAME_HEADER_BYTES];

@@ -553,7 +553,7 @@ impl Shared {
         // Among many who come at once one may be sent away unheard.
         for _ in 0..3 {
             let mut client: DescriptorClient = self.node(node).descriptors()?;
-            if let Ok(given) = client.ask(request) {
+            if let Ok(given) = client.request(request) {
                 return Some(given.map_err(failure));
             }
         }

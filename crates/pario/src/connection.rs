@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 
 use pario_net::wire::Limits;
 use pario_net::{
-    Address, AskError, Asker, Bulk, BulkBuffer, DescriptorClient, Key, Landing, Loan, OpenError,
-    Options, Pending, Space, SpaceId,
+    Address, Bulk, BulkBuffer, DescriptorClient, Key, OpenError, Options, PendingReply, RecvBuffer,
+    RpcClient, RpcError, SendBuffer, Space, SpaceId,
 };
 use pario_proto::{
-    Answer, ClusterMap, Failure, Identity, PROTOCOL_VERSION, PeerKind, Question, Reply, Request,
-    TOKEN_LIMIT_BYTES,
+    ClusterMap, Failure, Identity, PROTOCOL_VERSION, PeerKind, Reply, ReplyMessage, Request,
+    RequestMessage, TOKEN_LIMIT_BYTES,
 };
 use parking_lot::Mutex;
 
 use crate::error::Error;
+use crate::protocol::NodeProtocol;
 use crate::unanswered;
 
 /// The port at which every node takes questions.
@@ -27,7 +28,7 @@ const WELCOME_WAIT: Duration = Duration::from_secs(5);
 /// How long it may take on the same machine, where a node that is not there is known at once.
 const NEAR_CONNECT_WAIT: Duration = Duration::from_secs(10);
 
-type Link = Asker<Question<Bulk>, Answer<Bulk>>;
+type Link = RpcClient<NodeProtocol>;
 
 /// How this process presents itself to nodes.
 #[derive(Clone)]
@@ -82,7 +83,7 @@ pub struct Welcome {
 
 /// A question that is under way.
 pub struct Waiting {
-    pub pending: Pending<Answer<Bulk>>,
+    pub pending: PendingReply<NodeProtocol>,
     /// What it was asked with, if that is not its own.
     lent: Option<LentBytes>,
     node: String,
@@ -147,10 +148,10 @@ impl Connection {
     pub unsafe fn start_lent(&self, request: Request, bytes: &[&[u8]]) -> Result<Waiting, Error> {
         let deadline = Instant::now() + self.client.timeout;
         self.start_by(request, None, deadline, |link| {
-            if !link.gives_back() {
+            if !link.releases_when_sent() {
                 return (vec![copy_of(bytes)], None);
             }
-            let loan = Loan::new();
+            let loan = SendBuffer::new();
             // SAFETY: `LentBytes` waits for the loan, and lives until the question was waited for
             // or dropped; so long the caller keeps the bytes.
             let data = bytes.iter().map(|bytes| unsafe { loan.lend(bytes) }).collect();
@@ -162,7 +163,7 @@ impl Connection {
     pub fn start_into(
         &self,
         request: Request,
-        landing: Option<&Arc<Landing>>,
+        landing: Option<&Arc<RecvBuffer>>,
     ) -> Result<Waiting, Error> {
         let deadline = Instant::now() + self.client.timeout;
         self.start_by(request, landing, deadline, |_| Default::default())
@@ -172,17 +173,17 @@ impl Connection {
     fn start_by(
         &self,
         request: Request,
-        landing: Option<&Arc<Landing>>,
+        landing: Option<&Arc<RecvBuffer>>,
         deadline: Instant,
         data: impl Fn(&Link) -> (Vec<Bulk>, Option<LentBytes>),
     ) -> Result<Waiting, Error> {
         for attempt in 0.. {
             let live = self.live_by(deadline)?;
             let (data, lent) = data(&live.link);
-            let question = Question { request: request.clone(), data };
+            let question = RequestMessage { request: request.clone(), data };
             let asked = match landing {
-                Some(landing) => live.link.ask_into(question, landing),
-                None => live.link.ask(question),
+                Some(landing) => live.link.start_into(question, landing),
+                None => live.link.start(question),
             };
             match asked {
                 Ok(pending) => {
@@ -195,7 +196,7 @@ impl Connection {
                     });
                 }
                 // The node may have been started again since the last question.
-                Err(AskError::Lost { .. } | AskError::Closed { .. }) if attempt == 0 => {}
+                Err(RpcError::Lost { .. } | RpcError::Closed { .. }) if attempt == 0 => {}
                 Err(error) => return Err(down(&live.welcome.node, &error.to_string())),
             }
         }
@@ -206,7 +207,7 @@ impl Connection {
     pub fn tell(&self, request: Request) {
         let live = self.state.lock().live.clone();
         if let Some(live) = live
-            && let Ok(pending) = live.link.ask(Question { request, data: Vec::new() })
+            && let Ok(pending) = live.link.start(RequestMessage { request, data: Vec::new() })
         {
             // Looking for the answer sends the question.
             pending.is_done();
@@ -229,9 +230,9 @@ impl Connection {
         let live = self.live().ok()?;
         let path = live.welcome.descriptors.clone()?;
         let client = DescriptorClient::connect(path.as_ref()).ok()?;
-        client.set_limit(self.client.timeout).ok()?;
+        client.set_timeout(self.client.timeout).ok()?;
         let node = live.link.peer_user()?;
-        (client.host().uid == node.uid).then_some(client)
+        (client.server_user().uid == node.uid).then_some(client)
     }
 
     fn live(&self) -> Result<Live, Error> {
@@ -340,7 +341,7 @@ impl Waiting {
 /// Bytes of the caller that are sent from where they are. When this is dropped, they are its own
 /// again.
 struct LentBytes {
-    loan: Arc<Loan>,
+    loan: Arc<SendBuffer>,
     link: Link,
 }
 
@@ -348,7 +349,7 @@ impl Drop for LentBytes {
     fn drop(&mut self) {
         // What waits to be sent leaves no sooner than the node reads, or never.
         if !self.loan.wait_until(Instant::now()) {
-            self.link.cut("it does not take what is written in time");
+            self.link.close_link("it does not take what is written in time");
             self.loan.wait();
         }
     }
@@ -367,11 +368,11 @@ fn copy_of(parts: &[&[u8]]) -> Bulk {
 /// What an answer means.
 pub fn answered(
     node: &str,
-    answer: Result<Answer<Bulk>, AskError>,
+    answer: Result<ReplyMessage<Bulk>, RpcError>,
 ) -> Result<(Reply, Vec<Bulk>), Error> {
     match answer {
-        Ok(Answer { result: Ok(reply), data }) => Ok((reply, data)),
-        Ok(Answer { result: Err(failure), .. }) => Err(failure.into()),
+        Ok(ReplyMessage { result: Ok(reply), data }) => Ok((reply, data)),
+        Ok(ReplyMessage { result: Err(failure), .. }) => Err(failure.into()),
         Err(error) => Err(down(node, &error.to_string())),
     }
 }
@@ -419,7 +420,7 @@ fn connect(
         client: client.name.clone(),
         peer: PeerKind::Client,
     };
-    let asked = link.ask(Question { request, data: Vec::new() });
+    let asked = link.start(RequestMessage { request, data: Vec::new() });
     let asked = asked.map_err(|error| down(node, &error.to_string()))?;
     let answer = match asked.wait_until(deadline) {
         Ok(answer) => answered(node, answer)?,
@@ -449,7 +450,7 @@ pub fn strange(node: &str) -> Error {
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-    use pario_net::{AnswerPort, PortOptions, RecvError};
+    use pario_net::{PortOptions, RecvError, RpcServer};
 
     use super::*;
 
@@ -474,8 +475,8 @@ mod tests {
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let space = Space::builder("busy").host().listen_tcp(any_port).build().unwrap();
         let address = Address::tcp(space.address().tcp.unwrap());
-        let port: AnswerPort<Question<Bulk>, Answer<Bulk>> =
-            AnswerPort::new(&space, REQUESTS, PortOptions::default()).unwrap();
+        let port: RpcServer<NodeProtocol> =
+            RpcServer::new(&space, REQUESTS, PortOptions::default()).unwrap();
         let node = std::thread::spawn(move || {
             let asked = port.recv().unwrap();
             // Other things come first.
@@ -488,7 +489,7 @@ mod tests {
             let identity = Identity { uid: 0, gids: vec![0] };
             let (node, descriptors) = ("busy".to_owned(), None);
             let welcome = Reply::Welcome { node, identity, map, descriptors };
-            asked.answer.send(Answer { result: Ok(welcome), data: Vec::new() });
+            asked.responder.send(ReplyMessage { result: Ok(welcome), data: Vec::new() });
             // It is there until the client has gone.
             let _ = port.recv();
         });

@@ -50,6 +50,7 @@ mod metadata;
 mod names;
 mod open;
 mod process;
+mod protocol;
 mod running;
 pub mod team;
 mod unanswered;

@@ -1,7 +1,7 @@
 //! Memory of callers that is lent while bytes move over a network: whatever a node does, nothing is
 //! written to it, and nothing sent from it, after the call has returned.
 
-#[path = "../../net/tests/gate/mod.rs"]
+#[path = "../../net/tests/suite/gate.rs"]
 mod gate;
 mod ways;
 
@@ -13,10 +13,11 @@ use std::time::Duration;
 use gate::Gate;
 use pario::{Cluster, ClusterOptions};
 use pario_net::{
-    AnswerPort, Asked, Asker, Bulk, BulkBuffer, LinkChoice, PortOptions, RecvError, Responder,
-    Space,
+    Bulk, BulkBuffer, IncomingRequest, LinkChoice, PortOptions, RecvError, Responder, RpcClient,
+    RpcServer, Space,
 };
-use pario_proto::{Answer, Question, Reply, Request};
+use pario_proto::{Reply, ReplyMessage, Request};
+use pario_server::NodeProtocol;
 use ways::{Site, Way};
 
 const LEN: usize = 1 << 20;
@@ -24,10 +25,10 @@ const LEN: usize = 1 << 20;
 const SHORT: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(30);
 
-type Responding = Responder<Answer<Bulk>>;
+type Responding = Responder<NodeProtocol>;
 
 /// What becomes of the true answer to a read or a write.
-type Twist = Box<dyn FnMut(Answer<Bulk>, Responding) + Send>;
+type Twist = Box<dyn FnMut(ReplyMessage<Bulk>, Responding) + Send>;
 
 /// Something between a client and a node that passes everything on, and twists some answers.
 struct Liar {
@@ -42,15 +43,14 @@ impl Liar {
     fn new(site: &Site) -> Self {
         let node = site.nodes[0].address().parse().unwrap();
         let far = Space::builder("far side").join(&node).build().unwrap();
-        let real: Asker<Question<Bulk>, Answer<Bulk>> =
-            Asker::open(&far, "requests", LONG).unwrap();
+        let real: RpcClient<NodeProtocol> = RpcClient::open(&far, "requests", LONG).unwrap();
         let space = Space::builder("liar")
             .listen_tcp("127.0.0.1:0".parse().unwrap())
             .links(LinkChoice::Tcp)
             .host()
             .build()
             .unwrap();
-        let port = AnswerPort::new(&space, "requests", PortOptions::default()).unwrap();
+        let port = RpcServer::new(&space, "requests", PortOptions::default()).unwrap();
         let twist: Arc<Mutex<Twist>> = Arc::new(Mutex::new(honest()));
         let gate = Gate::new(&space);
         let (own, address) = (twist.clone(), gate.address.to_string());
@@ -74,12 +74,12 @@ impl Liar {
         Cluster::connect_with(&address, options).unwrap()
     }
 
-    fn twist(&self, twist: impl FnMut(Answer<Bulk>, Responding) + Send + 'static) {
+    fn twist(&self, twist: impl FnMut(ReplyMessage<Bulk>, Responding) + Send + 'static) {
         *self.twist.lock().unwrap() = Box::new(twist);
     }
 
     /// Answers nothing, and keeps what it would have answered.
-    fn hold(&self) -> Receiver<(Answer<Bulk>, Responding)> {
+    fn hold(&self) -> Receiver<(ReplyMessage<Bulk>, Responding)> {
         let (keep, kept): (Sender<_>, _) = channel();
         self.twist(move |answer, to| drop(keep.send((answer, to))));
         kept
@@ -98,22 +98,22 @@ fn honest() -> Twist {
 }
 
 fn pass_on(
-    real: &Asker<Question<Bulk>, Answer<Bulk>>,
-    asked: Asked<Question<Bulk>, Answer<Bulk>>,
+    real: &RpcClient<NodeProtocol>,
+    asked: IncomingRequest<NodeProtocol>,
     address: &str,
     twist: &Mutex<Twist>,
 ) {
-    let request = &asked.question.request;
+    let request = &asked.request.request;
     let is_data = matches!(request, Request::Read { .. } | Request::Write { .. });
-    let mut answer = real.ask(asked.question).unwrap().wait().unwrap();
+    let mut answer = real.start(asked.request).unwrap().wait().unwrap();
     if let Ok(Reply::Welcome { map, descriptors, .. }) = &mut answer.result {
         map.nodes[0].address = address.to_owned();
         *descriptors = None;
     }
     if is_data {
-        twist.lock().unwrap()(answer, asked.answer);
+        twist.lock().unwrap()(answer, asked.responder);
     } else {
-        asked.answer.send_now(answer);
+        asked.responder.send_now(answer);
     }
 }
 
@@ -152,16 +152,16 @@ fn answers_that_do_not_fit_are_errors() {
     let (liar, _site) = set_up();
     let cluster = liar.connect(LONG);
     let file = cluster.open("/file").unwrap();
-    let lies: [fn(Answer<Bulk>) -> Answer<Bulk>; 6] = [
+    let lies: [fn(ReplyMessage<Bulk>) -> ReplyMessage<Bulk>; 6] = [
         // Fewer bytes than it says, or more.
-        |answer| Answer { data: vec![answer.data[0].slice(..100_000)], ..answer },
-        |answer| Answer { data: vec![vec![1; 2 * answer.data[0].len()].into()], ..answer },
+        |answer| ReplyMessage { data: vec![answer.data[0].slice(..100_000)], ..answer },
+        |answer| ReplyMessage { data: vec![vec![1; 2 * answer.data[0].len()].into()], ..answer },
         // All bytes, but it says that they are fewer, or something else.
-        |answer| Answer { result: Ok(Reply::Read { lens: vec![5] }), ..answer },
-        |answer| Answer { result: Ok(Reply::Read { lens: vec![] }), ..answer },
-        |answer| Answer { result: Ok(Reply::Done), ..answer },
+        |answer| ReplyMessage { result: Ok(Reply::Read { lens: vec![5] }), ..answer },
+        |answer| ReplyMessage { result: Ok(Reply::Read { lens: vec![] }), ..answer },
+        |answer| ReplyMessage { result: Ok(Reply::Done), ..answer },
         // None.
-        |answer| Answer { data: vec![], ..answer },
+        |answer| ReplyMessage { data: vec![], ..answer },
     ];
     for (number, lie) in lies.into_iter().enumerate() {
         liar.twist(move |answer, to| to.send_now(lie(answer)));

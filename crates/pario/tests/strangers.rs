@@ -9,16 +9,17 @@ use std::time::Duration;
 use pario::{
     Access, DiskId, ExtentIndex, ExtentPlacement, Failure, FilePath, Identity, SubfileIndex,
 };
-use pario_net::{Address, Asker, Bulk, Key, LinkChoice, Space, SpaceId};
+use pario_net::{Address, Bulk, Key, LinkChoice, RpcClient, Space, SpaceId};
 use pario_proto::{
-    Answer, DiskChoice, Grant, LayoutChoice, NamespaceRequest, PROTOCOL_VERSION, PeerKind,
-    PeerRequest, Question, Reply, Request, Revocation, SubfileLocation, SubfileRange,
+    DiskChoice, Grant, LayoutChoice, NamespaceRequest, PROTOCOL_VERSION, PeerKind, PeerRequest,
+    Reply, Request, RequestMessage, Revocation, SubfileLocation, SubfileRange,
 };
+use pario_server::NodeProtocol;
 use ways::{NodeProcess, Site, Way, tcp_of};
 
 /// A client that says what it likes.
 struct Stranger {
-    asker: Asker<Question<Bulk>, Answer<Bulk>>,
+    asker: RpcClient<NodeProtocol>,
     _space: Space,
 }
 
@@ -32,12 +33,12 @@ impl Stranger {
             builder = builder.key(Key::from_hex(&key).unwrap());
         }
         let space = builder.build().map_err(|error| error.to_string())?;
-        let asker = Asker::open(&space, "requests", Duration::from_secs(2));
+        let asker = RpcClient::open(&space, "requests", Duration::from_secs(2));
         Ok(Self { asker: asker.map_err(|error| error.to_string())?, _space: space })
     }
 
     fn ask(&self, request: Request, data: Vec<Bulk>) -> Result<Reply, Failure> {
-        self.asker.ask(Question { request, data }).unwrap().wait().unwrap().result
+        self.asker.start(RequestMessage { request, data }).unwrap().wait().unwrap().result
     }
 
     fn hello(&self, version: u32, uid: u32) -> Result<Reply, Failure> {
@@ -61,7 +62,7 @@ impl Stranger {
         let builder = Space::builder(&name).links(LinkChoice::Unix).listen_nowhere();
         let builder = builder.connect_to_any_user(true).join(&address.parse().unwrap());
         let space = builder.build().unwrap();
-        let asker = Asker::open(&space, "requests", Duration::from_secs(10)).unwrap();
+        let asker = RpcClient::open(&space, "requests", Duration::from_secs(10)).unwrap();
         Self { asker, _space: space }
     }
 
@@ -296,7 +297,7 @@ fn a_rebuild_believes_nothing_that_a_descriptor_can_write() {
     let mut client = pario_net::DescriptorClient::connect(&socket).unwrap();
     let (grant, parts) = (holder.grant.clone(), vec![holder.parts[0]]);
     let request = pario_proto::DescriptorRequest::Subfiles { grant, parts };
-    let given = client.ask(&postcard::to_allocvec(&request).unwrap()).unwrap();
+    let given = client.request(&postcard::to_allocvec(&request).unwrap()).unwrap();
     let (_, descriptors) = given.unwrap_or_else(|_| panic!("descriptors are refused"));
     assert_eq!(descriptors.len(), 2, "the table of leases, and the subfile");
     assert_eq!(rustix::io::pwrite(&descriptors[1], &forged, 0), Ok(forged.len()));

@@ -3,7 +3,7 @@
 //! This crate has the *layouts* of parallel files: which subfile holds a byte or a tile, and where
 //! in it. Client, server and the tool that rebuilds a namespace from bare disks compute it with the
 //! same code, from the same stored bytes. It also has the messages between clients and nodes: a
-//! [`Question`] with a [`Request`], an [`Answer`] with a [`Reply`] or a [`Failure`]. And it has the
+//! [`RequestMessage`] with a [`Request`], an [`ReplyMessage`] with a [`Reply`] or a [`Failure`]. And it has the
 //! rules by which the ranks of a job share a file: [`Mode`], [`Course`] and [`CoordinationTable`].
 //!
 //! It has deliberately no I/O, threads, clocks or configuration. Everything here is arithmetic on
@@ -76,11 +76,11 @@ pub use cluster::process::{
     ProcessUpdate, ProcessWork, SELECTION_LIMIT, WorkSpan,
 };
 pub use cluster::record::{DirectoryEntry, FileKind, FileRecord, Identity};
-pub use cluster::reply::{Answer, ExtentMeasure, KnownFile, Opened, Reply, SubfileMeasure};
+pub use cluster::reply::{ExtentMeasure, KnownFile, Opened, Reply, ReplyMessage, SubfileMeasure};
 pub use cluster::request::{
-    CheckRequest, DiskChoice, LayoutChoice, NamespaceRequest, NewFile, PROTOCOL_VERSION, PeerKind,
-    PeerRequest, Question, RANGES_LIMIT, Removal, Request, SubfileLocation, SubfileRange,
-    TOKEN_LIMIT_BYTES, TRANSFER_LIMIT_BYTES,
+    CheckRequest, DiskChoice, LayoutChoice, NODE_PROTOCOL, NamespaceRequest, NewFile,
+    PROTOCOL_VERSION, PeerKind, PeerRequest, RANGES_LIMIT, Removal, Request, RequestMessage,
+    SubfileLocation, SubfileRange, TOKEN_LIMIT_BYTES, TRANSFER_LIMIT_BYTES,
 };
 pub use cluster::status::{ClientStatus, DiskStatus, NodeStatus, PeerStatus};
 pub use cluster::traffic::{

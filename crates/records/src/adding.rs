@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use pario_team::{Unlock, add_numbers};
+use pario_team::{TeamMutexGuard, add_numbers};
 use parking_lot::Mutex;
 
 use super::error::RecordError;
@@ -224,7 +224,12 @@ impl Shared {
 
     /// Takes the mutex of numbers that begin at a place of a block. Also those that end in the next
     /// stretch, or in another part, have one.
-    pub fn lock(&self, record: u64, part: usize, in_block: u64) -> Result<Unlock<'_>, RecordError> {
+    pub fn lock(
+        &self,
+        record: u64,
+        part: usize,
+        in_block: u64,
+    ) -> Result<TeamMutexGuard<'_>, RecordError> {
         let place = (part as u64).rotate_left(48) ^ (in_block / CLASS_BYTES).rotate_left(32);
         let mixed = (record ^ place).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let number = u32::try_from(mixed >> 32).unwrap_or(0) % LOCKS;

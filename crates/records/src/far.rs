@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pario_net::{Bulk, Landing, Loan};
-use pario_team::{CallbackPending, TeamError};
+use pario_net::{Bulk, RecvBuffer, SendBuffer};
+use pario_team::{PendingCallback, TeamError};
 
 use super::error::RecordError;
 use super::file::Shared;
@@ -39,9 +39,9 @@ pub struct Lane {
 /// A question, and the memory that is lent to it.
 struct Asked {
     /// There until it is waited for.
-    pending: Option<CallbackPending>,
-    landing: Option<Arc<Landing>>,
-    loan: Option<Arc<Loan>>,
+    pending: Option<PendingCallback>,
+    landing: Option<Arc<RecvBuffer>>,
+    loan: Option<Arc<SendBuffer>>,
     /// Where its bytes are in the access, and how many.
     here: usize,
     len: usize,
@@ -140,7 +140,7 @@ impl Lane {
     fn take(&self, mut asked: Asked) -> Result<(), RecordError> {
         let Some(pending) = asked.pending.take() else { return Ok(()) };
         let bytes = pending.wait_bulk().map_err(|error| self.error(error))?;
-        let has_landed = asked.landing.take().is_some_and(|landing| landing.end());
+        let has_landed = asked.landing.take().is_some_and(|landing| landing.take_back());
         if self.work != Work::Read || has_landed {
             return Ok(());
         }
@@ -185,7 +185,7 @@ impl Asked {
             // at the latest.
             self.landing = unsafe {
                 let start = std::ptr::NonNull::new(memory.at(self.here));
-                start.and_then(|start| Landing::new([(start, self.len)]))
+                start.and_then(|start| RecvBuffer::new([(start, self.len)]))
             };
         }
         Bulk::new()
@@ -194,7 +194,7 @@ impl Asked {
     /// Lends the bytes that are sent, or copies them.
     fn lend(&mut self, memory: Memory) -> Bulk {
         if memory.is_dense() && self.len >= WORTH_LENDING {
-            let loan = self.loan.insert(Loan::new());
+            let loan = self.loan.insert(SendBuffer::new());
             // SAFETY: the bytes are there and do not change before this is dropped, which waits
             // until they were given back.
             return unsafe {
@@ -213,7 +213,7 @@ impl Drop for Asked {
         // Who is not waited for is asked no more.
         drop(self.pending.take());
         if let Some(landing) = &self.landing {
-            landing.end();
+            landing.take_back();
         }
         if let Some(loan) = &self.loan {
             loan.wait();

@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 use std::sync::{Arc, Weak};
 
 use pario_net::{Bulk, BulkBuffer};
-use pario_team::{Callback, CallbackAsked, TeamError, add_numbers};
+use pario_team::{Callback, CallbackRequest, TeamError, add_numbers};
 use rustix::io::ReadWriteFlags;
 
 use super::adding::{CLASS_BYTES, beginning_before};
@@ -34,10 +34,10 @@ pub fn serve(shared: &Arc<Shared>) -> Result<Callback, TeamError> {
 impl Served {
     /// Takes an order. The data server goes on: whatever may wait is done by others. Those who add
     /// wait for mutexes, and who has one may need what others read and write.
-    fn take(self: Arc<Self>, asked: CallbackAsked) {
+    fn take(self: Arc<Self>, asked: CallbackRequest) {
         let order = Order::of_bytes(asked.call().header).filter(|order| order.len <= CHUNK_BYTES);
         let Some(order) = order else {
-            return asked.answer(Err(different_versions().to_sentence()));
+            return asked.reply(Err(different_versions().to_sentence()));
         };
         let crew = match order.work {
             Work::Add(..) => Crew::Adding,
@@ -48,8 +48,8 @@ impl Served {
     }
 
     /// Answers with bytes that are in memory, from where they are if that can be.
-    fn send(&self, asked: CallbackAsked, order: &Order) {
-        if !asked.takes_file(order.len) {
+    fn send(&self, asked: CallbackRequest, order: &Order) {
+        if !asked.can_reply_with_file(order.len) {
             return self.perform(asked, order);
         }
         let file = self.owner(order).and_then(|owner| {
@@ -57,24 +57,24 @@ impl Served {
             owner.file()
         });
         match file {
-            Ok(file) => asked.answer_file(file.clone(), order.at, order.len),
-            Err(error) => asked.answer(Err(error.to_sentence())),
+            Ok(file) => asked.reply_with_file(file.clone(), order.at, order.len),
+            Err(error) => asked.reply(Err(error.to_sentence())),
         }
     }
 
-    fn perform(&self, asked: CallbackAsked, order: &Order) {
+    fn perform(&self, asked: CallbackRequest, order: &Order) {
         let done = match order.work {
             Work::Read => self.read(order),
             Work::Write => self.write(order, asked.call().data).map(|()| Bulk::new()),
             Work::Add(addend, target) => {
                 let Some(shared) = self.file.upgrade() else {
-                    return asked.answer(Err("it was dropped".to_owned()));
+                    return asked.reply(Err("it was dropped".to_owned()));
                 };
                 let added = self.add(&shared, order, addend, target, asked.call().data);
                 added.map(|()| Bulk::new())
             }
         };
-        asked.answer(done.map_err(|error| error.to_sentence()));
+        asked.reply(done.map_err(|error| error.to_sentence()));
     }
 
     fn owner(&self, order: &Order) -> Result<&Owner, RecordError> {

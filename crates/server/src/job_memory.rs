@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use pario_net::{CommonMemory, MemoryPart, MemoryShape, machine_ms};
+use pario_net::{SharedMemory, SharedMemoryPart, SharedMemoryShape, machine_ms};
 use pario_proto::{CoordinationTable, JobMemoryId, Mode, RecordedCall, TableLocation, TableWait};
 use parking_lot::Mutex;
 
@@ -18,7 +18,7 @@ use crate::coordination::RankWait;
 #[derive(Debug)]
 pub struct JobMemory {
     id: JobMemoryId,
-    memory: Arc<CommonMemory>,
+    memory: Arc<SharedMemory>,
     size: u32,
     /// The tables that no file uses.
     free: Vec<u32>,
@@ -26,12 +26,12 @@ pub struct JobMemory {
 
 /// A coordination table in the memory of a job, as the node uses it.
 #[derive(Clone, Debug)]
-pub struct JobTable(MemoryPart);
+pub struct JobTable(SharedMemoryPart);
 
 /// The memories of all jobs of a node, for the processes of their users.
 #[derive(Debug, Default)]
 pub struct JobMemories {
-    memories: Mutex<HashMap<JobMemoryId, (u32, Weak<CommonMemory>)>>,
+    memories: Mutex<HashMap<JobMemoryId, (u32, Weak<SharedMemory>)>>,
 }
 
 impl JobMemory {
@@ -42,8 +42,9 @@ impl JobMemory {
             return None;
         }
         let (words, bytes) = (CoordinationTable::word_count(size), CoordinationTable::BUFFER_BYTES);
-        let shape = MemoryShape { parts: CoordinationTable::TABLES_PER_JOB as usize, words, bytes };
-        let memory = match CommonMemory::new(shape) {
+        let shape =
+            SharedMemoryShape { parts: CoordinationTable::TABLES_PER_JOB as usize, words, bytes };
+        let memory = match SharedMemory::new(shape) {
             Ok(memory) => Arc::new(memory),
             Err(error) => {
                 tracing::warn!(%error, "cannot create the memory of a job; its ranks coordinate by messages");
@@ -65,7 +66,7 @@ impl JobMemory {
     }
 
     /// The shared-memory object.
-    pub fn memory(&self) -> &Arc<CommonMemory> {
+    pub fn memory(&self) -> &Arc<SharedMemory> {
         &self.memory
     }
 
@@ -154,7 +155,7 @@ impl JobTable {
 
 impl JobMemories {
     /// Lets the processes of a user get a memory, as long as the job exists.
-    pub fn add(&self, id: JobMemoryId, uid: u32, memory: &Arc<CommonMemory>) {
+    pub fn add(&self, id: JobMemoryId, uid: u32, memory: &Arc<SharedMemory>) {
         let mut memories = self.memories.lock();
         memories.retain(|_, (_, memory)| memory.strong_count() > 0);
         memories.insert(id, (uid, Arc::downgrade(memory)));

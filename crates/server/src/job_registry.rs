@@ -9,7 +9,7 @@ mod status;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pario_net::{CommonMemory, SpaceId};
+use pario_net::{SharedMemory, SpaceId};
 use pario_proto::{
     BytesClaim, BytesUse, Call, CallOutcome, CollectiveError, Disagreement, Failure, FilePath,
     JOB_NAME_LIMIT_BYTES, JOB_SIZE_LIMIT, JobMemoryId, Member, Mode, Opened, SharedCall,
@@ -181,7 +181,7 @@ impl<J, T> JobRegistry<J, T> {
         &self,
         job: &JobKey,
         now_ns: u64,
-    ) -> Option<(JobMemoryId, Arc<CommonMemory>)> {
+    ) -> Option<(JobMemoryId, Arc<SharedMemory>)> {
         let mut state = self.state.lock();
         let SharedFileId(id) = state.new_id(now_ns);
         let job = state.jobs.get_mut(job)?;

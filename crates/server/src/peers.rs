@@ -8,14 +8,15 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use pario_net::wire::Limits;
-use pario_net::{Address, Asker, Bulk, Key, Options, Space, SpaceId};
+use pario_net::{Address, Bulk, Key, Options, RpcClient, Space, SpaceId};
 use pario_proto::{
-    Answer, Failure, Identity, PROTOCOL_VERSION, PeerKind, PeerRequest, PeerStatus, Question,
-    Reply, Request, TOKEN_LIMIT_BYTES,
+    Failure, Identity, PROTOCOL_VERSION, PeerKind, PeerRequest, PeerStatus, Reply, ReplyMessage,
+    Request, RequestMessage, TOKEN_LIMIT_BYTES,
 };
 use parking_lot::Mutex;
 
 use crate::config::Config;
+use crate::protocol::NodeProtocol;
 
 /// The port at which every node takes questions.
 pub const REQUESTS: &str = "requests";
@@ -31,8 +32,8 @@ const LIST_WAIT: Duration = Duration::from_secs(3600);
 /// A node that could not be reached is not tried again for so long.
 const PAUSE: Duration = Duration::from_millis(300);
 
-type Link = Asker<Question<Bulk>, Answer<Bulk>>;
-type Then = Box<dyn FnOnce(Result<Answer<Bulk>, Failure>) + Send>;
+type Link = RpcClient<NodeProtocol>;
+type Then = Box<dyn FnOnce(Result<ReplyMessage<Bulk>, Failure>) + Send>;
 
 /// The other nodes.
 pub struct Peers {
@@ -92,7 +93,7 @@ impl Peers {
         &self,
         node: usize,
         request: Request,
-        then: impl FnOnce(Result<Answer<Bulk>, Failure>) + Send + 'static,
+        then: impl FnOnce(Result<ReplyMessage<Bulk>, Failure>) + Send + 'static,
     ) {
         let link = match self.link(node) {
             Ok(link) => link,
@@ -110,8 +111,8 @@ impl Peers {
             _ => ANSWER_WAIT,
         };
         self.waiting.lock().push((Instant::now() + wait, Arc::downgrade(&waiting)));
-        let question = Question { request, data: Vec::new() };
-        link.ask_then(question, move |answer| {
+        let question = RequestMessage { request, data: Vec::new() };
+        link.call_then(question, move |answer| {
             waiting.tell(answer.map_err(|error| down(&name, &error.reason())));
         });
     }
@@ -246,11 +247,11 @@ impl Peers {
             client: format!("node {}", self.own_name),
             peer: PeerKind::Node,
         };
-        let asked = link.ask(Question { request, data: Vec::new() });
+        let asked = link.start(RequestMessage { request, data: Vec::new() });
         let asked = asked.map_err(|error| error.reason())?;
         match asked.wait_until(deadline) {
-            Ok(Ok(Answer { result: Ok(Reply::Welcome { .. }), .. })) => Ok((space, link)),
-            Ok(Ok(Answer { result: Err(failure), .. })) => Err(failure.to_string()),
+            Ok(Ok(ReplyMessage { result: Ok(Reply::Welcome { .. }), .. })) => Ok((space, link)),
+            Ok(Ok(ReplyMessage { result: Err(failure), .. })) => Err(failure.to_string()),
             Ok(Ok(_)) => Err("it gives answers that do not belong to the question".to_owned()),
             Ok(Err(error)) => Err(error.reason()),
             Err(_) => Err("it does not answer".to_owned()),
@@ -276,7 +277,7 @@ impl Peer {
 }
 
 impl Waiting {
-    fn tell(&self, answer: Result<Answer<Bulk>, Failure>) {
+    fn tell(&self, answer: Result<ReplyMessage<Bulk>, Failure>) {
         let then = self.then.lock().take();
         if let Some(then) = then {
             then(answer);
@@ -295,7 +296,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::sync::mpsc;
 
-    use pario_net::{AnswerPort, PortOptions};
+    use pario_net::{PortOptions, RpcServer};
     use pario_proto::ClusterMap;
 
     use super::*;
@@ -320,21 +321,23 @@ mod tests {
         fn start() -> Self {
             let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
             let space = Space::builder("node b").host().listen_tcp(any_port).build().unwrap();
-            let port: AnswerPort<Question<Bulk>, Answer<Bulk>> =
-                AnswerPort::new(&space, REQUESTS, PortOptions::default()).unwrap();
+            let port: RpcServer<NodeProtocol> =
+                RpcServer::new(&space, REQUESTS, PortOptions::default()).unwrap();
             let asked = Arc::new(AtomicUsize::new(0));
             let count = asked.clone();
             std::thread::spawn(move || {
                 let mut unanswered = Vec::new();
                 while let Ok(asked) = port.recv() {
-                    if let Request::Hello { identity, .. } = asked.question.request {
+                    if let Request::Hello { identity, .. } = asked.request.request {
                         let map =
                             ClusterMap { name: String::new(), nodes: Vec::new(), interface: 0 };
                         let (node, descriptors) = ("b".to_owned(), None);
                         let welcome = Reply::Welcome { node, identity, map, descriptors };
-                        asked.answer.send(Answer { result: Ok(welcome), data: Vec::new() });
+                        asked
+                            .responder
+                            .send(ReplyMessage { result: Ok(welcome), data: Vec::new() });
                     } else {
-                        unanswered.push(asked.answer);
+                        unanswered.push(asked.responder);
                         count.fetch_add(1, Ordering::SeqCst);
                     }
                 }
@@ -351,7 +354,7 @@ mod tests {
         }
     }
 
-    fn told(answer: Result<Answer<Bulk>, Failure>) -> String {
+    fn told(answer: Result<ReplyMessage<Bulk>, Failure>) -> String {
         match answer {
             Err(failure @ Failure::NodeDown { .. }) => failure.to_string(),
             other => panic!("{other:?}"),

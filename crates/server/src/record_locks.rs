@@ -11,8 +11,8 @@ use std::collections::HashMap;
 
 use pario_net::SpaceId;
 use pario_proto::{
-    Access, Answer, Failure, FileId, LockCall, LockKind, LockOutcome, LockRange, LockRequest,
-    LockWait, Reply,
+    Access, Failure, FileId, LockCall, LockKind, LockOutcome, LockRange, LockRequest, LockWait,
+    Reply, ReplyMessage,
 };
 use parking_lot::Mutex;
 
@@ -174,7 +174,7 @@ fn checked(file: FileId, access: Access, call: &LockCall) -> Result<FileId, Fail
 
 fn tell(answers: LockAnswers<Reporter>) {
     for (reporter, result) in answers {
-        reporter.send_now(Answer { result: result.map(Reply::Lock), data: Vec::new() });
+        reporter.send_now(ReplyMessage { result: result.map(Reply::Lock), data: Vec::new() });
     }
 }
 

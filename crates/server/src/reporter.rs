@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pario_net::{Bulk, FilePart, Responder, Sender};
-use pario_proto::{Answer, Failure, Reply};
+use pario_proto::{Failure, Reply, ReplyMessage};
 
 use crate::audit::Audit;
 use crate::event_log::EventLog;
 use crate::limits::{Resource, Share};
+use crate::protocol::NodeProtocol;
 use crate::request_meter::KindMeter;
 use crate::sessions::Session;
 
@@ -26,7 +27,7 @@ const WAIT_TEXT_BYTES: u64 = 4096;
 /// The way to answer one request of a client.
 #[must_use = "a request that is not answered fails"]
 pub struct Reporter {
-    to: Option<Responder<Answer<Bulk>>>,
+    to: Option<Responder<NodeProtocol>>,
     node: Arc<str>,
     kind: &'static str,
     /// The client; before its hello, who has sent the request.
@@ -44,7 +45,7 @@ pub struct Reporter {
 impl Reporter {
     /// The way to answer a request of a kind.
     pub fn new(
-        to: Responder<Answer<Bulk>>,
+        to: Responder<NodeProtocol>,
         node: Arc<str>,
         kind: &'static str,
         client: Result<Arc<Session>, Arc<Sender>>,
@@ -75,7 +76,7 @@ impl Reporter {
     }
 
     /// Answers; the answer leaves together with others.
-    pub fn send(mut self, answer: Answer<Bulk>) {
+    pub fn send(mut self, answer: ReplyMessage<Bulk>) {
         self.note(&answer);
         if let Some(to) = self.take() {
             to.send(answer);
@@ -83,7 +84,7 @@ impl Reporter {
     }
 
     /// Answers at once.
-    pub fn send_now(mut self, answer: Answer<Bulk>) {
+    pub fn send_now(mut self, answer: ReplyMessage<Bulk>) {
         self.note(&answer);
         if let Some(to) = self.take() {
             to.send_now(answer);
@@ -91,7 +92,7 @@ impl Reporter {
     }
 
     /// Answers with a part of a file in place of the first empty segment.
-    pub fn send_file(mut self, answer: Answer<Bulk>, part: FilePart) {
+    pub fn send_file(mut self, answer: ReplyMessage<Bulk>, part: FilePart) {
         self.note(&answer);
         if let Some(to) = self.take() {
             to.send_file(answer, part);
@@ -100,11 +101,11 @@ impl Reporter {
 
     /// Answers with a failure.
     pub fn fail(self, failure: Failure) {
-        self.send(Answer { result: Err(failure), data: Vec::new() });
+        self.send(ReplyMessage { result: Err(failure), data: Vec::new() });
     }
 
     /// Counts the request, and tells the logs of a failure.
-    fn note(&self, answer: &Answer<Bulk>) {
+    fn note(&self, answer: &ReplyMessage<Bulk>) {
         self.meter.count(self.received.elapsed(), answer.result.is_err());
         let failures: Vec<&Failure> = match &answer.result {
             Err(failure) => vec![failure],
@@ -125,11 +126,11 @@ impl Reporter {
 
     /// Whether parts of files reach the client without being copied here.
     pub fn takes_files(&self) -> bool {
-        self.to.as_ref().is_some_and(Responder::takes_files)
+        self.to.as_ref().is_some_and(Responder::can_send_files)
     }
 
     /// The way back, unless the client does not read its answers: then its link is cut.
-    fn take(&mut self) -> Option<Responder<Answer<Bulk>>> {
+    fn take(&mut self) -> Option<Responder<NodeProtocol>> {
         let to = self.to.take()?;
         let unread = to.queued_bytes();
         let is_user_over = self.client.as_ref().is_ok_and(|session| session.is_over(unread));
@@ -153,7 +154,7 @@ impl Drop for Reporter {
             let why =
                 format!("it panicked while it answered a request ({kind}); its log says where");
             let result = Err(Failure::Internal { node, why });
-            let answer = Answer { result, data: Vec::new() };
+            let answer = ReplyMessage { result, data: Vec::new() };
             self.note(&answer);
             to.send_now(answer);
         }

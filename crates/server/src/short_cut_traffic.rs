@@ -169,7 +169,7 @@ fn most(in_a_second: u64, since: Duration) -> u64 {
 mod tests {
     use std::sync::atomic::Ordering;
 
-    use pario_net::{CommonMemory, MemoryPart, MemoryShape};
+    use pario_net::{SharedMemory, SharedMemoryPart, SharedMemoryShape};
 
     use super::*;
     use crate::limits::Quotas;
@@ -179,14 +179,14 @@ mod tests {
     }
 
     /// The memory as a client has it, which closes the descriptor.
-    fn client(traffic: &ShortCutTraffic, now: Instant) -> MemoryPart {
+    fn client(traffic: &ShortCutTraffic, now: Instant) -> SharedMemoryPart {
         let handed = traffic.add(&account(), now).unwrap();
         let bytes = Traffic::table_len(traffic.disks()) * 8;
-        let shape = MemoryShape { parts: 1, words: 0, bytes };
-        Arc::new(CommonMemory::of(handed, shape).unwrap()).part(0)
+        let shape = SharedMemoryShape { parts: 1, words: 0, bytes };
+        Arc::new(SharedMemory::from_descriptor(handed, shape).unwrap()).part(0)
     }
 
-    fn add(client: &MemoryPart, lane: usize, disk: usize, place: usize, bytes: u64) {
+    fn add(client: &SharedMemoryPart, lane: usize, disk: usize, place: usize, bytes: u64) {
         let cell = Traffic::cell(2, lane, disk) + place;
         client.counters()[cell].fetch_add(1, Ordering::Relaxed);
         client.counters()[cell + 1].fetch_add(bytes, Ordering::Relaxed);

@@ -1,16 +1,16 @@
-//! Adding to numbers of another rank, without losing what others add.
+//! Accumulation: concurrent additions to numbers of any rank.
 
 use crate::error::TeamError;
-use crate::near::Numbers;
+use crate::machine_memory::Numbers;
 use crate::number::Number;
-use crate::places::places;
-use crate::segments::{Piece, Segments};
-use crate::started::Started;
+use crate::pending_access::PendingAccess;
+use crate::rank_pieces::on_rank;
+use crate::segments::{SegmentPiece, Segments};
 use crate::strided::Strided;
 
 impl Segments {
-    /// Adds numbers, each times a factor, to those at a place in the segment of a rank. However many
-    /// ranks accumulate numbers of one type at a place, nothing is lost.
+    /// Adds numbers, each times a factor, to numbers in the segment of a rank. Concurrent additions
+    /// of one type lose nothing.
     ///
     /// ```
     /// # let team = pario_team::Team::meet("accumulate", 1, 0)?;
@@ -31,23 +31,29 @@ impl Segments {
         self.start_accumulate(rank, offset, factor, numbers)?.wait()
     }
 
-    /// Begins to add numbers. They are taken at once.
+    /// Starts to add numbers. Takes them at once.
     pub fn start_accumulate<T: Number>(
         &self,
         rank: u32,
         offset: usize,
         factor: T,
         numbers: &[T],
-    ) -> Result<Started<'static>, TeamError> {
+    ) -> Result<PendingAccess<'static>, TeamError> {
         let len = size_of_val(numbers);
         self.check(rank, offset, len)?;
         if self.add_near(rank, offset, factor, numbers)? {
-            return Ok(Started::done());
+            return Ok(PendingAccess::done());
         }
-        Started::accumulate(self, rank, &[Piece { offset, len }.of(rank)], factor, numbers)
+        PendingAccess::accumulate(
+            self,
+            rank,
+            &[SegmentPiece { offset, len }.of(rank)],
+            factor,
+            numbers,
+        )
     }
 
-    /// Adds to a place of this machine; false if it is elsewhere.
+    /// Adds to a segment of this machine. Returns false if it is elsewhere.
     pub(crate) fn add_near<T: Number>(
         &self,
         rank: u32,
@@ -86,14 +92,14 @@ impl Segments {
             return Ok(());
         }
         let packed: Vec<T> = region.rows().flat_map(|(here, _)| row(here)).copied().collect();
-        Started::accumulate(self, rank, &region.places(rank, offset), factor, &packed)?.wait()
+        PendingAccess::accumulate(self, rank, &region.places(rank, offset), factor, &packed)?.wait()
     }
 
     /// Adds numbers to pieces, one behind the other.
     pub fn accumulate_list<T: Number>(
         &self,
         rank: u32,
-        pieces: &[Piece],
+        pieces: &[SegmentPiece],
         factor: T,
         numbers: &[T],
     ) -> Result<(), TeamError> {
@@ -104,8 +110,8 @@ impl Segments {
             return Err(TeamError::Invalid(what));
         }
         if !self.team().is_near(rank) {
-            let places = places(rank, pieces);
-            return Started::accumulate(self, rank, &places, factor, numbers)?.wait();
+            let places = on_rank(rank, pieces);
+            return PendingAccess::accumulate(self, rank, &places, factor, numbers)?.wait();
         }
         self.accumulate_near(pieces.iter().map(|piece| piece.of(rank)), factor, numbers)
     }

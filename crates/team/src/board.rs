@@ -1,97 +1,96 @@
-//! What the processes of a team have in common from the beginning: numbers, locks, and a slot for
-//! each of them.
+//! The board: the shared memory of the ranks of a machine from the beginning, with words, locks,
+//! and a slot for each rank.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pario_net::{MemoryPart, MemoryShape};
+use pario_net::{SharedMemoryPart, SharedMemoryShape};
 
 use crate::call::{CALL_BYTES, Call};
 
-/// Bytes that a rank can tell the others in one round.
+/// The bytes of a rank in one round.
 pub const SLOT_BYTES: usize = 64 << 10;
 /// Locks of each rank.
-pub const LOCKS: usize = 64;
+pub const LOCKS_PER_RANK: usize = 64;
 
-/// Who was lost first: its rank and one more.
+/// The first lost rank, plus one.
 const LOST: usize = 0;
-/// How often all have met.
+/// The number of completed rounds.
 const ROUND: usize = 1;
-/// How many have come to the next meeting.
+/// The number of ranks that have arrived at the next round.
 const ARRIVED: usize = 2;
-/// How many are here.
+/// The number of ranks that are here.
 const HERE: usize = 3;
-/// How many have left.
+/// The number of ranks that have left.
 const LEFT: usize = 4;
-/// How many ranks this machine has.
-const NEAR: usize = 5;
-/// The round behind the last one to which all ranks of this machine have come.
-const FULL: usize = 6;
-/// Raised when the captain has something to tell to other machines.
+/// The number of ranks of this machine.
+const MACHINE_RANKS: usize = 5;
+/// One more than the last round at which all ranks of this machine have arrived.
+const MACHINE_ROUND: usize = 6;
+/// Incremented when the leader has something to report to other machines.
 const NEWS: usize = 7;
-/// The captain of this machine, and one more.
-const CAPTAIN: usize = 8;
+/// The machine leader, plus one.
+const LEADER: usize = 8;
 /// Whether there are other machines.
-const SPANS: usize = 9;
-/// How many bytes say where other machines are.
-const WAY: usize = 10;
-/// Who left first: its rank and one more.
+const IS_MULTI_MACHINE: usize = 9;
+/// Bytes of the directory text.
+const DIRECTORY_LEN: usize = 10;
+/// The first rank that left, plus one.
 const FIRST_LEFT: usize = 11;
-/// The round that would have been its next one.
+/// The round that would have been its next.
 const LEFT_BEFORE: usize = 12;
-/// The first number that belongs to a rank: whether it is here, its process, its machine; then its
-/// locks.
-const OF_RANKS: usize = 16;
-/// Numbers of each rank before its locks.
-const NUMBERS: usize = 3;
-/// Bytes that say where other machines are, at most.
-const WAY_BYTES: usize = 512;
+/// The first word of the ranks: state, process, machine; then the locks.
+const FIRST_OF_RANKS: usize = 16;
+/// Words of each rank before its locks.
+const WORDS_PER_RANK: usize = 3;
+/// The longest directory text.
+const DIRECTORY_BYTES: usize = 512;
 
 const IS_HERE: u32 = 1;
 const HAS_LEFT: u32 = 2;
 
-/// No rank has come to it.
+/// No round.
 const NO_ROUND: u64 = u64::MAX;
 
-/// Somebody waits for a lock.
-const IS_WANTED: u32 = 1 << 31;
-/// How long a thread sleeps before it looks whether somebody is lost.
-const NAP: Duration = Duration::from_millis(100);
-/// How often a thread looks before it sleeps.
-const LOOKS: u32 = 200;
+/// A thread waits for the lock.
+const HAS_WAITERS: u32 = 1 << 31;
+/// The longest sleep before a thread checks for lost ranks.
+const PARK_TIMEOUT: Duration = Duration::from_millis(100);
+/// How often a thread spins before it sleeps.
+const SPIN_LIMIT: u32 = 200;
 
-/// The board, as one of the ranks sees it.
+/// The board, as one rank sees it.
 pub struct Board {
-    part: MemoryPart,
+    part: SharedMemoryPart,
     size: u32,
     rank: u32,
-    /// The round to which this rank has come last, or `NO_ROUND`.
-    came_to: AtomicU64,
+    /// The last round at which this rank has arrived, or `NO_ROUND`.
+    last_arrived: AtomicU64,
 }
 
-/// Who the others wait for in vain.
+/// A rank for which others wait without hope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum MissingRank {
     /// It has ended.
     Lost(u32),
     /// It has left.
     Left(u32),
 }
 
-/// The board of a team of this size.
-pub fn shape(size: u32) -> MemoryShape {
+/// The shape of the board for a team of this size.
+pub fn shape(size: u32) -> SharedMemoryShape {
     let ranks = size as usize;
-    MemoryShape {
+    SharedMemoryShape {
         parts: 1,
-        words: OF_RANKS + ranks * (NUMBERS + LOCKS),
-        bytes: ranks * 2 * (CALL_BYTES + SLOT_BYTES) + WAY_BYTES,
+        words: FIRST_OF_RANKS + ranks * (WORDS_PER_RANK + LOCKS_PER_RANK),
+        bytes: ranks * 2 * (CALL_BYTES + SLOT_BYTES) + DIRECTORY_BYTES,
     }
 }
 
 impl Board {
     /// The board in memory that has its shape.
-    pub fn new(part: MemoryPart, size: u32, rank: u32) -> Self {
-        Self { part, size, rank, came_to: AtomicU64::new(NO_ROUND) }
+    pub fn new(part: SharedMemoryPart, size: u32, rank: u32) -> Self {
+        Self { part, size, rank, last_arrived: AtomicU64::new(NO_ROUND) }
     }
 
     fn word(&self, number: usize) -> &AtomicU32 {
@@ -99,74 +98,74 @@ impl Board {
     }
 
     fn state(&self, rank: u32) -> &AtomicU32 {
-        self.word(OF_RANKS + rank as usize)
+        self.word(FIRST_OF_RANKS + rank as usize)
     }
 
     fn process(&self, rank: u32) -> &AtomicU32 {
-        self.word(OF_RANKS + (self.size + rank) as usize)
+        self.word(FIRST_OF_RANKS + (self.size + rank) as usize)
     }
 
-    /// The captain of a rank's machine, and one more.
+    /// The machine leader of a rank, plus one.
     fn machine(&self, rank: u32) -> &AtomicU32 {
-        self.word(OF_RANKS + (2 * self.size + rank) as usize)
+        self.word(FIRST_OF_RANKS + (2 * self.size + rank) as usize)
     }
 
-    /// This rank is the captain of its machine, which may be one of several.
-    pub fn lead(&self, spans: bool) {
-        self.word(SPANS).store(u32::from(spans), Ordering::Release);
-        self.word(CAPTAIN).store(self.rank + 1, Ordering::Release);
+    /// Makes this rank the leader of its machine, which may be one of several.
+    pub fn lead(&self, is_multi_machine: bool) {
+        self.word(IS_MULTI_MACHINE).store(u32::from(is_multi_machine), Ordering::Release);
+        self.word(LEADER).store(self.rank + 1, Ordering::Release);
         self.admit(self.rank);
     }
 
-    /// A rank is at this machine. Before it comes, so that nobody waits for too few.
+    /// Adds a rank of this machine, before it is here, so that no round has too few.
     pub fn admit(&self, rank: u32) {
-        let captain = self.word(CAPTAIN).load(Ordering::Acquire);
-        self.machine(rank).store(captain, Ordering::Release);
-        self.word(NEAR).fetch_add(1, Ordering::AcqRel);
+        let leader = self.word(LEADER).load(Ordering::Acquire);
+        self.machine(rank).store(leader, Ordering::Release);
+        self.word(MACHINE_RANKS).fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The captain of this machine.
-    pub fn captain(&self) -> u32 {
-        self.word(CAPTAIN).load(Ordering::Acquire).saturating_sub(1)
+    /// The leader of this machine.
+    pub fn leader(&self) -> u32 {
+        self.word(LEADER).load(Ordering::Acquire).saturating_sub(1)
     }
 
     /// The ranks of this machine.
-    pub fn near_ranks(&self) -> Vec<u32> {
-        let captain = self.word(CAPTAIN).load(Ordering::Acquire);
-        let is_near = |rank: &u32| self.machine(*rank).load(Ordering::Acquire) == captain;
+    pub fn machine_ranks(&self) -> Vec<u32> {
+        let leader = self.word(LEADER).load(Ordering::Acquire);
+        let is_near = |rank: &u32| self.machine(*rank).load(Ordering::Acquire) == leader;
         (0..self.size).filter(is_near).collect()
     }
 
-    /// The captain of the machine of each rank.
+    /// The leader of the machine of each rank.
     pub fn machines(&self) -> Vec<u32> {
         let of = |rank| self.machine(rank).load(Ordering::Acquire).saturating_sub(1);
         (0..self.size).map(of).collect()
     }
 
-    /// Says where other machines are, and how one gets there.
-    pub fn set_way(&self, way: &str) {
-        let len = way.len().min(WAY_BYTES);
-        self.part.put(self.slot(0, self.size * 2), &way.as_bytes()[..len]);
-        self.word(WAY).store(u32::try_from(len).unwrap_or(0), Ordering::Release);
+    /// Sets the address and the key of the directory.
+    pub fn set_directory(&self, directory: &str) {
+        let len = directory.len().min(DIRECTORY_BYTES);
+        self.part.put(self.slot(0, self.size * 2), &directory.as_bytes()[..len]);
+        self.word(DIRECTORY_LEN).store(u32::try_from(len).unwrap_or(0), Ordering::Release);
     }
 
-    /// Where other machines are; empty if nobody has said so.
-    pub fn way(&self) -> String {
-        let len = self.word(WAY).load(Ordering::Acquire) as usize;
-        let mut bytes = vec![0; len.min(WAY_BYTES)];
+    /// The address and the key of the directory; empty if not set.
+    pub fn directory(&self) -> String {
+        let len = self.word(DIRECTORY_LEN).load(Ordering::Acquire) as usize;
+        let mut bytes = vec![0; len.min(DIRECTORY_BYTES)];
         self.part.get(self.slot(0, self.size * 2), &mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// A rank has come to another machine.
-    pub fn came_elsewhere(&self, rank: u32, captain: u32) {
-        self.machine(rank).store(captain + 1, Ordering::Release);
+    /// Adds a rank of another machine.
+    pub fn joined_elsewhere(&self, rank: u32, leader: u32) {
+        self.machine(rank).store(leader + 1, Ordering::Release);
         self.state(rank).store(IS_HERE, Ordering::Release);
         self.part.raise(HERE);
     }
 
-    /// Whether the process of a rank is still there. Nobody watches any more when the captain has
-    /// left. Of other machines nothing can be said.
+    /// Whether the process of a rank still runs. After the leader has left, no process watches.
+    /// Always true for other machines.
     fn is_running(&self, rank: u32) -> bool {
         let process = self.process(rank).load(Ordering::Acquire).cast_signed();
         let process = rustix::process::Pid::from_raw(process);
@@ -175,22 +174,22 @@ impl Board {
         })
     }
 
-    /// This rank is here.
-    pub fn come(&self) {
+    /// Marks this rank as here.
+    pub fn mark_here(&self) {
         let process = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
         self.process(self.rank).store(process, Ordering::Release);
         self.state(self.rank).store(IS_HERE, Ordering::Release);
         self.part.raise(HERE);
     }
 
-    /// Waits until all are here; otherwise who is not.
+    /// Waits until all ranks are here. The error lists those that are not.
     pub fn wait_for_all(&self, until: Instant) -> Result<(), Vec<usize>> {
         loop {
             let here = self.word(HERE).load(Ordering::Acquire);
             let left = until.saturating_duration_since(Instant::now());
-            match self.are_all_here() {
+            match self.check_all_here() {
                 Some(Ok(())) => return Ok(()),
-                None if !left.is_zero() => self.part.sleep(HERE, here, left.min(NAP)),
+                None if !left.is_zero() => self.part.sleep(HERE, here, left.min(PARK_TIMEOUT)),
                 Some(Err(_)) | None => {
                     let is_absent = |rank: &u32| self.state(*rank).load(Ordering::Acquire) == 0;
                     let absent = (0..self.size).filter(is_absent).map(|rank| rank as usize);
@@ -200,27 +199,27 @@ impl Board {
         }
     }
 
-    /// Whether all are here, or somebody is waited for in vain; nothing as long as neither is known.
-    pub fn are_all_here(&self) -> Option<Result<(), Missing>> {
+    /// Whether all ranks are here, or one is missing; none as long as neither is known.
+    pub fn check_all_here(&self) -> Option<Result<(), MissingRank>> {
         let missing = self.missing(0);
-        // Whoever is missing may have left when all had come.
+        // The missing rank may have left after all were here.
         let is_complete = self.word(HERE).load(Ordering::Acquire) >= self.size;
         if is_complete { Some(Ok(())) } else { missing.map(Err) }
     }
 
     /// This rank leaves.
     pub fn leave(&self) {
-        self.left(self.rank, self.next_round());
+        self.mark_left(self.rank, self.next_round());
         self.part.raise(NEWS);
     }
 
-    /// A rank has left before a round. Whoever left first has left before the same round as all
-    /// others, since none was met without it.
-    pub fn left(&self, rank: u32, before: u32) {
+    /// Marks a rank as having left before a round. The first rank that left has left before the
+    /// same round as all others, since no round completes without it.
+    pub fn mark_left(&self, rank: u32, before: u32) {
         if self.has_left(rank) {
             return;
         }
-        // Who sees that it has left must see before which round.
+        // A reader that sees that it has left must see before which round.
         if self.word(FIRST_LEFT).load(Ordering::Acquire) == 0 {
             self.word(LEFT_BEFORE).store(before, Ordering::Release);
             self.word(FIRST_LEFT).store(rank + 1, Ordering::Release);
@@ -231,18 +230,18 @@ impl Board {
         }
     }
 
-    /// Waits until all have left, or somebody was lost.
+    /// Waits until all ranks have left, or one was lost.
     pub fn wait_for_end(&self) {
         loop {
             let left = self.word(LEFT).load(Ordering::Acquire);
             if self.is_end() {
                 return;
             }
-            self.part.sleep(LEFT, left, NAP);
+            self.part.sleep(LEFT, left, PARK_TIMEOUT);
         }
     }
 
-    /// Whether all have left, or somebody was lost.
+    /// Whether all ranks have left, or one was lost.
     pub fn is_end(&self) -> bool {
         self.word(LEFT).load(Ordering::Acquire) >= self.size || self.lost().is_some()
     }
@@ -258,12 +257,12 @@ impl Board {
     }
 
     /// Whether this rank has left.
-    pub fn have_i_left(&self) -> bool {
+    pub fn has_this_left(&self) -> bool {
         self.has_left(self.rank)
     }
 
-    /// A rank has ended without leaving.
-    pub fn lose(&self, rank: u32) {
+    /// Marks a rank as lost: it has ended without leaving.
+    pub fn mark_lost(&self, rank: u32) {
         let first =
             self.word(LOST).compare_exchange(0, rank + 1, Ordering::AcqRel, Ordering::Acquire);
         if first.is_ok() {
@@ -273,55 +272,55 @@ impl Board {
         }
     }
 
-    /// The captain sees that the process of a rank of this machine is gone.
-    pub fn guest_gone(&self, rank: u32) {
+    /// Handles the end of a process of this machine, as the leader sees it.
+    pub fn on_process_gone(&self, rank: u32) {
         if !self.has_left(rank) {
-            self.lose(rank);
+            self.mark_lost(rank);
         }
     }
 
-    /// This rank sees that the process of its captain is gone. Whoever leaves closes its own
-    /// connection.
-    pub fn captain_gone(&self) {
-        let captain = self.captain();
-        if !self.has_left(captain) && !self.have_i_left() {
-            self.lose(captain);
+    /// Handles the end of the leader's process. A rank that leaves closes its own connection.
+    pub fn on_leader_gone(&self) {
+        let leader = self.leader();
+        if !self.has_left(leader) && !self.has_this_left() {
+            self.mark_lost(leader);
         }
     }
 
-    /// The number of what the captain has to tell.
+    /// The counter of reports.
     pub fn news(&self) -> u32 {
         self.word(NEWS).load(Ordering::Acquire)
     }
 
-    /// Sleeps until the captain has something else to tell, for a moment at most.
+    /// Sleeps until the leader has something to report, for a short time at most.
     pub fn wait_for_news(&self, known: u32) {
-        self.part.sleep(NEWS, known, NAP);
+        self.part.sleep(NEWS, known, PARK_TIMEOUT);
     }
 
-    /// Has the captain look.
-    pub fn call_captain(&self) {
+    /// Makes the leader check the board.
+    pub fn wake_leader(&self) {
         self.part.raise(NEWS);
     }
 
-    /// The round to which all ranks of this machine have come, while they wait for other machines.
-    pub fn full_round(&self) -> Option<u32> {
+    /// The round at which all ranks of this machine have arrived, while they wait for other
+    /// machines.
+    pub fn machine_round(&self) -> Option<u32> {
         let round = self.next_round();
-        let is_full = self.word(FULL).load(Ordering::Acquire) == round.wrapping_add(1);
+        let is_full = self.word(MACHINE_ROUND).load(Ordering::Acquire) == round.wrapping_add(1);
         is_full.then_some(round)
     }
 
-    /// All machines have come to the round.
+    /// Ends the round: all machines have arrived.
     pub fn end_round(&self) {
         self.part.raise(ROUND);
     }
 
-    /// Who was lost.
+    /// The lost rank.
     pub fn lost(&self) -> Option<u32> {
         self.word(LOST).load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// Who was lost, if that becomes known within a time.
+    /// Waits for a limited time until a loss is known.
     pub fn wait_for_loss(&self, limit: Duration) -> Option<u32> {
         let until = Instant::now() + limit;
         while self.lost().is_none() {
@@ -334,20 +333,20 @@ impl Board {
         self.lost()
     }
 
-    /// Who would be waited for in vain in a round.
-    fn missing(&self, round: u32) -> Option<Missing> {
+    /// The rank that would be missing in a round.
+    fn missing(&self, round: u32) -> Option<MissingRank> {
         if let Some(rank) = self.lost() {
-            return Some(Missing::Lost(rank));
+            return Some(MissingRank::Lost(rank));
         }
         let first = self.first_left()?;
-        // Of a round that was met, others may hear later than of the end of those who met.
+        // Other machines may learn of a completed round later than of the end of its ranks.
         let before = self.word(LEFT_BEFORE).load(Ordering::Acquire);
-        // Numbers of rounds begin again after the last one; no two that matter are far apart.
+        // Round numbers wrap around; no two that matter are far apart.
         let is_earlier = round.wrapping_sub(before).cast_signed() >= 0;
-        is_earlier.then_some(Missing::Left(first))
+        is_earlier.then_some(MissingRank::Left(first))
     }
 
-    /// Who left first.
+    /// The first rank that left.
     pub fn first_left(&self) -> Option<u32> {
         self.word(FIRST_LEFT).load(Ordering::Acquire).checked_sub(1)
     }
@@ -357,32 +356,32 @@ impl Board {
         self.word(LEFT_BEFORE).load(Ordering::Acquire)
     }
 
-    /// Meets all others, and says which round that was.
-    pub fn meet(&self) -> Result<u32, Missing> {
+    /// Arrives at the next round and waits until it is complete. Returns its number.
+    pub fn complete_round(&self) -> Result<u32, MissingRank> {
         let round = self.arrive();
-        let mut looks = 0;
+        let mut spins = 0;
         loop {
             if self.is_over(round) {
                 return Ok(round);
             }
-            looks += 1;
-            if looks < LOOKS {
+            spins += 1;
+            if spins < SPIN_LIMIT {
                 std::hint::spin_loop();
                 continue;
             }
-            if let Some(end) = self.look(round) {
+            if let Some(end) = self.check_round(round) {
                 return end.map(|()| round);
             }
-            self.part.sleep(ROUND, round, NAP);
+            self.part.sleep(ROUND, round, PARK_TIMEOUT);
         }
     }
 
-    /// The round to which this rank can come next; otherwise why there is none. A rank comes to a
-    /// round once: when it was waited for in vain, those who have come stay counted, and what they
-    /// have told may be under way.
-    pub fn enter(&self) -> Result<u32, Missing> {
+    /// Returns the next round for this rank, or why there is none. A rank arrives at a round once:
+    /// when the round fails, the ranks that have arrived stay counted, and their bytes may be under
+    /// way.
+    pub fn enter(&self) -> Result<u32, MissingRank> {
         let round = self.next_round();
-        if self.came_to.load(Ordering::Relaxed) == u64::from(round)
+        if self.last_arrived.load(Ordering::Relaxed) == u64::from(round)
             && let Some(missing) = self.missing(round)
         {
             return Err(missing);
@@ -390,28 +389,28 @@ impl Board {
         Ok(round)
     }
 
-    /// Comes to the next round, without waiting for it, and says which one that is.
+    /// Arrives at the next round without waiting. Returns its number.
     pub fn arrive(&self) -> u32 {
         let round = self.word(ROUND).load(Ordering::Acquire);
-        self.came_to.store(u64::from(round), Ordering::Relaxed);
-        let near = self.word(NEAR).load(Ordering::Acquire);
+        self.last_arrived.store(u64::from(round), Ordering::Relaxed);
+        let near = self.word(MACHINE_RANKS).load(Ordering::Acquire);
         if self.word(ARRIVED).fetch_add(1, Ordering::AcqRel) + 1 == near {
             self.word(ARRIVED).store(0, Ordering::Release);
-            if self.word(SPANS).load(Ordering::Relaxed) == 0 {
+            if self.word(IS_MULTI_MACHINE).load(Ordering::Relaxed) == 0 {
                 self.part.raise(ROUND);
             } else {
-                self.word(FULL).store(round.wrapping_add(1), Ordering::Release);
+                self.word(MACHINE_ROUND).store(round.wrapping_add(1), Ordering::Release);
                 self.part.raise(NEWS);
             }
         }
         round
     }
 
-    /// Whether a round to which this rank has come is over, or somebody is waited for in vain;
-    /// nothing as long as neither is known.
-    pub fn look(&self, round: u32) -> Option<Result<(), Missing>> {
+    /// Whether a round at which this rank has arrived is over, or a rank is missing; none as long
+    /// as neither is known.
+    pub fn check_round(&self, round: u32) -> Option<Result<(), MissingRank>> {
         let missing = self.missing(round);
-        // Whoever is missing may have gone when all had met.
+        // The missing rank may have gone after the round was complete.
         if self.is_over(round) { Some(Ok(())) } else { missing.map(Err) }
     }
 
@@ -420,10 +419,10 @@ impl Board {
         self.word(ROUND).load(Ordering::Acquire) != round
     }
 
-    /// Has the rounds of a board that nobody has used yet begin with this number.
-    pub fn begin_with(&self, round: u32) {
+    /// Starts the rounds of an unused board at this number.
+    pub fn start_at_round(&self, round: u32) {
         self.word(ROUND).store(round, Ordering::Release);
-        self.word(FULL).store(round, Ordering::Release);
+        self.word(MACHINE_ROUND).store(round, Ordering::Release);
     }
 
     /// The number of the next round.
@@ -436,20 +435,20 @@ impl Board {
         number as usize * (CALL_BYTES + SLOT_BYTES)
     }
 
-    /// Writes what this rank calls in a round, and what it tells.
+    /// Writes the call of this rank in a round, with its bytes.
     pub fn write(&self, round: u32, call: Call, bytes: &[u8]) {
-        self.write_of(self.rank, round, &call.to_bytes(bytes.len()), bytes);
+        self.write_slot(self.rank, round, &call.to_bytes(bytes.len()), bytes);
     }
 
-    /// Writes what a rank of another machine has called in a round, and what it has told.
-    pub fn write_of(&self, rank: u32, round: u32, call: &[u8; CALL_BYTES], bytes: &[u8]) {
+    /// Writes the slot of a rank of another machine.
+    pub fn write_slot(&self, rank: u32, round: u32, call: &[u8; CALL_BYTES], bytes: &[u8]) {
         let slot = self.slot(round, rank);
         self.part.put(slot, call);
         self.part.put(slot + CALL_BYTES, &bytes[..bytes.len().min(SLOT_BYTES)]);
     }
 
-    /// What a rank has called in a round, and what it has told, as it stands here.
-    pub fn read_of(&self, rank: u32, round: u32) -> ([u8; CALL_BYTES], Vec<u8>) {
+    /// Reads the slot of a rank in a round.
+    pub fn read_slot(&self, rank: u32, round: u32) -> ([u8; CALL_BYTES], Vec<u8>) {
         let mut call = [0; CALL_BYTES];
         self.part.get(self.slot(round, rank), &mut call);
         let mut bytes = vec![0; Call::told_bytes(&call).min(SLOT_BYTES)];
@@ -457,97 +456,104 @@ impl Board {
         (call, bytes)
     }
 
-    /// What a rank has called in a round.
+    /// The call of a rank in a round.
     pub fn call(&self, round: u32, rank: u32) -> Call {
         let mut bytes = [0; CALL_BYTES];
         self.part.get(self.slot(round, rank), &mut bytes);
         Call::of_bytes(&bytes)
     }
 
-    /// What a rank has told in a round.
+    /// Reads the bytes of a rank in a round.
     pub fn read(&self, round: u32, rank: u32, bytes: &mut [u8]) {
         self.part.get(self.slot(round, rank) + CALL_BYTES, bytes);
     }
 
     /// The lock of a rank with this number.
-    pub fn lock_of(&self, rank: u32, number: usize) -> Lock<'_> {
-        let word = OF_RANKS + self.size as usize * NUMBERS + rank as usize * LOCKS + number % LOCKS;
-        Lock { part: &self.part, word, board: self }
+    pub fn lock_of(&self, rank: u32, number: usize) -> RankLock<'_> {
+        let word = FIRST_OF_RANKS
+            + self.size as usize * WORDS_PER_RANK
+            + rank as usize * LOCKS_PER_RANK
+            + number % LOCKS_PER_RANK;
+        RankLock { part: &self.part, word, board: self }
     }
 
-    /// A lock that is elsewhere.
-    pub fn lock_in<'a>(&'a self, part: &'a MemoryPart, word: usize) -> Lock<'a> {
-        Lock { part, word, board: self }
+    /// A lock in other memory.
+    pub fn lock_in<'a>(&'a self, part: &'a SharedMemoryPart, word: usize) -> RankLock<'a> {
+        RankLock { part, word, board: self }
     }
 }
 
-/// A lock that processes have in common: a number that is zero, or says who has it.
-pub struct Lock<'a> {
-    part: &'a MemoryPart,
+/// A lock shared by processes: a word that is zero, or names the holder.
+pub struct RankLock<'a> {
+    part: &'a SharedMemoryPart,
     word: usize,
     board: &'a Board,
 }
 
-impl Lock<'_> {
+impl RankLock<'_> {
     fn word(&self) -> &AtomicU32 {
         &self.part.words()[self.word]
     }
 
-    /// Takes it, for a rank; otherwise who has it and is lost.
-    pub fn lock_for(&self, rank: u32) -> Result<(), Missing> {
+    /// Takes the lock for a rank. Fails with the holder if that is gone.
+    pub fn lock_for(&self, rank: u32) -> Result<(), MissingRank> {
         let mut mine = rank + 1;
-        let mut looks = 0;
+        let mut spins = 0;
         loop {
             let taken =
                 self.word().compare_exchange_weak(0, mine, Ordering::Acquire, Ordering::Relaxed);
             let Err(seen) = taken else { return Ok(()) };
-            looks += 1;
-            if seen == 0 || looks < LOOKS {
+            spins += 1;
+            if seen == 0 || spins < SPIN_LIMIT {
                 std::hint::spin_loop();
                 continue;
             }
-            let wanted = seen | IS_WANTED;
-            if seen != wanted {
+            let marked = seen | HAS_WAITERS;
+            if seen != marked {
                 let order = (Ordering::Relaxed, Ordering::Relaxed);
-                if self.word().compare_exchange(seen, wanted, order.0, order.1).is_err() {
+                if self.word().compare_exchange(seen, marked, order.0, order.1).is_err() {
                     continue;
                 }
             }
-            // Others may sleep as well: who takes it now wakes the next one.
-            mine |= IS_WANTED;
-            let owner = (seen & !IS_WANTED) - 1;
+            // Other threads may sleep as well: the next holder must wake one.
+            mine |= HAS_WAITERS;
+            let owner = (seen & !HAS_WAITERS) - 1;
             let has_left = self.board.has_left(owner);
             let is_lost = self.board.lost() == Some(owner);
             let is_gone = has_left || is_lost || !self.board.is_running(owner);
-            if is_gone && self.word().load(Ordering::Acquire) == wanted {
-                return Err(if has_left { Missing::Left(owner) } else { Missing::Lost(owner) });
+            if is_gone && self.word().load(Ordering::Acquire) == marked {
+                return Err(if has_left {
+                    MissingRank::Left(owner)
+                } else {
+                    MissingRank::Lost(owner)
+                });
             }
-            self.part.sleep(self.word, wanted, NAP);
+            self.part.sleep(self.word, marked, PARK_TIMEOUT);
         }
     }
 
-    /// Takes it; otherwise who has it and is lost.
-    pub fn lock(&self) -> Result<(), Missing> {
+    /// Takes the lock. Fails with the holder if that is gone.
+    pub fn lock(&self) -> Result<(), MissingRank> {
         self.lock_for(self.board.rank)
     }
 
-    /// Takes it for a rank if nobody has it.
+    /// Takes the lock for a rank if it is free.
     pub fn try_lock_for(&self, rank: u32) -> bool {
         self.word().compare_exchange(0, rank + 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Gives it back; false if it is not this rank that has it.
+    /// Releases the lock. Returns false if this rank does not hold it.
     pub fn unlock(&self) -> bool {
         self.unlock_for(self.board.rank)
     }
 
-    /// Gives it back for a rank; false if it is not that one that has it.
+    /// Releases the lock for a rank. Returns false if that rank does not hold it.
     pub fn unlock_for(&self, rank: u32) -> bool {
         let seen = self.word().load(Ordering::Relaxed);
-        if seen & !IS_WANTED != rank + 1 {
+        if seen & !HAS_WAITERS != rank + 1 {
             return false;
         }
-        if self.word().swap(0, Ordering::Release) & IS_WANTED != 0 {
+        if self.word().swap(0, Ordering::Release) & HAS_WAITERS != 0 {
             self.part.wake(self.word, 1);
         }
         true
@@ -558,33 +564,33 @@ impl Lock<'_> {
 mod tests {
     use std::sync::Arc;
 
-    use pario_net::CommonMemory;
+    use pario_net::SharedMemory;
 
     use super::*;
 
     /// The boards of a machine, as each rank sees it: all are here.
-    fn boards(size: u32, spans: bool) -> Vec<Board> {
-        let memory = Arc::new(CommonMemory::new(shape(size)).unwrap());
+    fn boards(size: u32, is_multi_machine: bool) -> Vec<Board> {
+        let memory = Arc::new(SharedMemory::new(shape(size)).unwrap());
         let boards: Vec<Board> =
             (0..size).map(|rank| Board::new(memory.part(0), size, rank)).collect();
-        boards[0].lead(spans);
+        boards[0].lead(is_multi_machine);
         (1..size).for_each(|rank| boards[0].admit(rank));
-        boards.iter().for_each(Board::come);
+        boards.iter().for_each(Board::mark_here);
         boards
     }
 
     #[test]
-    fn who_calls_again_in_vain_is_not_counted_again() {
+    fn a_rank_that_calls_again_after_a_failure_is_not_counted_again() {
         for is_lost in [false, true] {
             let boards = boards(3, false);
-            let missing = if is_lost { Missing::Lost(2) } else { Missing::Left(2) };
+            let missing = if is_lost { MissingRank::Lost(2) } else { MissingRank::Left(2) };
             if is_lost {
-                boards[0].guest_gone(2)
+                boards[0].on_process_gone(2)
             } else {
                 boards[2].leave()
             }
             for board in [&boards[0], &boards[0], &boards[1], &boards[0], &boards[1]] {
-                assert_eq!(board.enter().and_then(|_| board.meet()), Err(missing));
+                assert_eq!(board.enter().and_then(|_| board.complete_round()), Err(missing));
             }
         }
     }
@@ -593,28 +599,28 @@ mod tests {
     fn rounds_go_on_when_their_numbers_begin_again() {
         let boards = boards(2, true);
         let first = u32::MAX - 1;
-        boards[0].begin_with(first);
+        boards[0].start_at_round(first);
         for number in 0..4 {
             let round = first.wrapping_add(number);
             assert_eq!(boards[0].arrive(), round);
-            assert_eq!(boards[0].full_round(), None);
+            assert_eq!(boards[0].machine_round(), None);
             assert_eq!(boards[1].arrive(), round);
-            assert_eq!(boards[0].full_round(), Some(round));
-            assert_eq!(boards[0].look(round), None);
+            assert_eq!(boards[0].machine_round(), Some(round));
+            assert_eq!(boards[0].check_round(round), None);
             boards[0].end_round();
-            assert_eq!(boards[0].look(round), Some(Ok(())));
+            assert_eq!(boards[0].check_round(round), Some(Ok(())));
         }
     }
 
     #[test]
-    fn who_left_after_the_last_number_does_not_disturb_the_round_before() {
+    fn a_rank_that_left_after_the_last_number_does_not_disturb_the_round_before() {
         let boards = boards(2, true);
-        boards[0].begin_with(u32::MAX);
-        boards[0].left(1, 0);
+        boards[0].start_at_round(u32::MAX);
+        boards[0].mark_left(1, 0);
         assert_eq!(boards[0].arrive(), u32::MAX);
-        assert_eq!(boards[0].look(u32::MAX), None);
+        assert_eq!(boards[0].check_round(u32::MAX), None);
         boards[0].end_round();
         assert_eq!(boards[0].arrive(), 0);
-        assert_eq!(boards[0].look(0), Some(Err(Missing::Left(1))));
+        assert_eq!(boards[0].check_round(0), Some(Err(MissingRank::Left(1))));
     }
 }

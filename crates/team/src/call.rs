@@ -1,4 +1,4 @@
-//! What a rank calls together with the others, as it stands on the board.
+//! A collective call, as it stands on the board.
 
 use std::fmt;
 
@@ -8,45 +8,45 @@ use crate::collective::Reduction;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Call {
-    /// Waiting for all.
+    /// A barrier.
     Barrier,
-    /// One tells all.
+    /// A broadcast.
     Broadcast {
-        /// Who.
+        /// The sending rank.
         root: u32,
-        /// How much.
+        /// The number of bytes.
         bytes: u64,
     },
-    /// All tell all.
+    /// A gather.
     Gather {
-        /// The most that somebody tells in this round.
+        /// The bytes of this rank in this round.
         bytes: u64,
     },
-    /// Numbers of all become one.
+    /// A reduction.
     Reduce {
-        /// How.
+        /// The operation.
         reduction: Reduction,
-        /// What numbers they are.
+        /// The type of the numbers.
         kind: u32,
-        /// How many.
+        /// The count.
         count: u64,
     },
-    /// Memory of all.
+    /// An allocation of segments.
     Allocate,
-    /// Mutexes of all.
+    /// A creation of mutexes.
     Mutexes,
-    /// A function of all.
+    /// A registration of a callback.
     Callback,
-    /// An array over the memory of all.
+    /// A creation of an array.
     Array {
-        /// What numbers its elements are; 0 if they may be anything.
+        /// The type of its elements; 0 for any.
         kind: u32,
         /// Bytes of an element.
         element: u32,
         /// How many there are.
         len: u64,
     },
-    /// Something that is not known here: the processes have different programs.
+    /// A call unknown here: the processes run different programs.
     Unknown,
 }
 
@@ -54,7 +54,7 @@ pub enum Call {
 pub const CALL_BYTES: usize = 24;
 
 impl Call {
-    /// How it stands on the board, with so many bytes behind it.
+    /// Encodes the call for the board, with the number of bytes behind it.
     pub fn to_bytes(self, told: usize) -> [u8; CALL_BYTES] {
         let (kind, detail, amount) = match self {
             Self::Barrier => (1, 0, 0),
@@ -79,14 +79,14 @@ impl Call {
         bytes
     }
 
-    /// How many bytes stand behind it on the board.
+    /// The number of bytes behind the call on the board.
     pub fn told_bytes(bytes: &[u8; CALL_BYTES]) -> usize {
         let mut told = [0; 4];
         told.copy_from_slice(&bytes[20..24]);
         usize::try_from(u32::from_le_bytes(told)).unwrap_or(usize::MAX)
     }
 
-    /// What stands on the board.
+    /// Decodes a call from the board.
     pub fn of_bytes(bytes: &[u8; CALL_BYTES]) -> Self {
         let word = |at: usize| {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
@@ -109,7 +109,7 @@ impl Call {
         }
     }
 
-    /// Whether it and that of another rank are one call: who tells all may tell more or less.
+    /// Whether it matches the call of another rank: ranks may gather different numbers of bytes.
     pub fn fits(self, other: Self) -> bool {
         match (self, other) {
             (Self::Gather { .. }, Self::Gather { .. }) => true,

@@ -1,4 +1,4 @@
-//! Functions that run at the machine of any rank.
+//! Callbacks: functions that run on the machine of any rank.
 
 use std::fmt;
 use std::fs::File;
@@ -6,46 +6,46 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pario_net::wire::BULK_BYTES;
-use pario_net::{Bulk, FilePart, Landing, Pending, Responder};
+use pario_net::{Bulk, FilePart, PendingReply, RecvBuffer, Responder};
 
 use crate::call::Call;
 use crate::error::TeamError;
-use crate::far::message::{FromServer, ToServer};
+use crate::remote::message::{DataProtocol, DataReply, DataRequest};
 use crate::team::Team;
 
-/// What a callback is called with.
+/// The arguments of a callback.
 #[derive(Clone, Copy, Debug)]
 pub struct CallbackCall<'a> {
-    /// Who calls.
+    /// The calling rank.
     pub from: u32,
-    /// The rank that was meant: one of the machine at which the function runs.
+    /// The target rank: one of the machine where the function runs.
     pub target: u32,
-    /// What says what is wanted.
+    /// The header.
     pub header: &'a [u8],
-    /// What it is wanted with.
+    /// The data.
     pub data: &'a [u8],
 }
 
-/// What data servers call.
-pub type CallbackFn = dyn Fn(CallbackAsked) + Send + Sync;
+/// A function that data servers call.
+pub type CallbackFn = dyn Fn(CallbackRequest) + Send + Sync;
 
-/// A call of a callback that answers when it can, from any thread. If it is dropped, the caller is
-/// told that there is no answer.
-#[must_use = "who calls waits for an answer"]
-pub struct CallbackAsked {
+/// A call of a callback that may reply later, from any thread. If it is dropped, the caller gets an
+/// error.
+#[must_use = "the caller waits for a reply"]
+pub struct CallbackRequest {
     from: u32,
     target: u32,
     header: Bulk,
     data: Bulk,
-    /// There until it is answered.
-    answer: Option<Responder<FromServer>>,
+    /// Present until the reply.
+    responder: Option<Responder<DataProtocol>>,
 }
 
 /// A function that all ranks have registered, and that runs in the data server of whichever machine
 /// it is called at. Clones are the same.
 ///
-/// The data server of a machine is a thread of one of its processes. It calls one function at a time,
-/// and serves nobody else meanwhile.
+/// The data server of a machine is a thread of one of its processes. It runs one function at a time
+/// and serves no other request during that.
 ///
 /// ```
 /// # let team = pario_team::Team::meet("callbacks", 1, 0)?;
@@ -60,38 +60,38 @@ pub struct Callback {
     number: u64,
 }
 
-/// A call of a callback that was begun.
+/// A call of a callback under way.
 #[must_use = "the result comes by waiting"]
-pub struct CallbackPending {
+pub struct PendingCallback {
     team: Team,
     rank: u32,
-    answer: Pending<FromServer>,
+    reply: PendingReply<DataProtocol>,
 }
 
 impl Team {
-    /// Registers a function, together with all others: the same one, if the results are to be the
-    /// same everywhere. It gives the bytes of its result, or says what is wrong.
+    /// Registers a function, together with all ranks: the same one, if the results are to be the
+    /// same everywhere. It returns the bytes of its result, or an error text.
     pub fn callback(
         &self,
         function: impl Fn(&CallbackCall<'_>) -> Result<Vec<u8>, String> + Send + Sync + 'static,
     ) -> Result<Callback, TeamError> {
-        self.callback_later(move |asked| {
-            let result = catch_unwind(AssertUnwindSafe(|| function(&asked.call())));
+        self.callback_later(move |request| {
+            let result = catch_unwind(AssertUnwindSafe(|| function(&request.call())));
             let result =
                 result.unwrap_or_else(|panic| Err(format!("it panicked: {}", panic_text(&*panic))));
-            asked.answer_soon(result.map(Bulk::from));
+            request.reply_gathered(result.map(Bulk::from));
         })
     }
 
-    /// Registers a function that may answer later, together with all others: what takes long or
-    /// waits for something belongs into another thread, so that the data server goes on.
+    /// Registers a function that may reply later, together with all ranks. Move work that takes
+    /// long or waits to another thread, so that the data server goes on.
     ///
     /// ```
     /// # let team = pario_team::Team::meet("later", 1, 0)?;
-    /// let slow = team.callback_later(|asked| {
+    /// let slow = team.callback_later(|request| {
     ///     std::thread::spawn(move || {
-    ///         let sum: u8 = asked.call().data.iter().sum();
-    ///         asked.answer(Ok(vec![sum].into()));
+    ///         let sum: u8 = request.call().data.iter().sum();
+    ///         request.reply(Ok(vec![sum].into()));
     ///     });
     /// })?;
     /// assert_eq!(slow.call(0, b"", &[1, 2, 3])?, [6]);
@@ -99,24 +99,24 @@ impl Team {
     /// ```
     pub fn callback_later(
         &self,
-        function: impl Fn(CallbackAsked) + Send + Sync + 'static,
+        function: impl Fn(CallbackRequest) + Send + Sync + 'static,
     ) -> Result<Callback, TeamError> {
-        let number = self.serve_callback(Arc::new(function), Call::Callback)?;
+        let number = self.register_callback(Arc::new(function), Call::Callback)?;
         Ok(Callback { team: self.clone(), number })
     }
 }
 
-impl CallbackAsked {
+impl CallbackRequest {
     pub(crate) fn new(
         (from, target): (u32, u32),
         header: Bulk,
         data: Bulk,
-        answer: Responder<FromServer>,
+        responder: Responder<DataProtocol>,
     ) -> Self {
-        Self { from, target, header, data, answer: Some(answer) }
+        Self { from, target, header, data, responder: Some(responder) }
     }
 
-    /// What it is called with.
+    /// The arguments.
     pub fn call(&self) -> CallbackCall<'_> {
         CallbackCall {
             from: self.from,
@@ -126,68 +126,70 @@ impl CallbackAsked {
         }
     }
 
-    /// Answers with the bytes of the result, or says what is wrong.
-    pub fn answer(mut self, result: Result<Bulk, String>) {
-        if let Some(answer) = self.answer.take() {
-            answer.send_now(told(result));
+    /// Replies with the bytes of the result, or an error text.
+    pub fn reply(mut self, result: Result<Bulk, String>) {
+        if let Some(responder) = self.responder.take() {
+            responder.send_now(data_reply(result));
         }
     }
 
-    /// The same, when the data server waits for the next question.
-    fn answer_soon(mut self, result: Result<Bulk, String>) {
-        if let Some(answer) = self.answer.take() {
-            answer.send(told(result));
+    /// Like `reply`, when the data server waits for the next request anyway.
+    fn reply_gathered(mut self, result: Result<Bulk, String>) {
+        if let Some(responder) = self.responder.take() {
+            responder.send(data_reply(result));
         }
     }
 
-    /// Whether so many bytes of a file can be the answer without being read here.
-    pub fn takes_file(&self, len: usize) -> bool {
-        len >= BULK_BYTES && self.answer.as_ref().is_some_and(Responder::takes_files)
+    /// Whether `len` bytes of a file can be the reply without being read here.
+    pub fn can_reply_with_file(&self, len: usize) -> bool {
+        len >= BULK_BYTES && self.responder.as_ref().is_some_and(Responder::can_send_files)
     }
 
-    /// Answers with bytes of a file, which go from there to the socket. They should be in memory.
+    /// Replies with bytes of a file, which go straight to the socket. They should be in the page
+    /// cache.
     ///
     /// # Panics
-    /// If the caller does not [take](Self::takes_file) so many.
-    pub fn answer_file(mut self, file: Arc<File>, offset: u64, len: usize) {
-        if let Some(answer) = self.answer.take() {
-            answer.send_file(FromServer::Bytes(Bulk::new()), FilePart::new(file, offset, len));
+    /// If [`can_reply_with_file`](Self::can_reply_with_file) is false for this length.
+    pub fn reply_with_file(mut self, file: Arc<File>, offset: u64, len: usize) {
+        if let Some(responder) = self.responder.take() {
+            responder.send_file(DataReply::Bytes(Bulk::new()), FilePart::new(file, offset, len));
         }
     }
 }
 
-fn told(result: Result<Bulk, String>) -> FromServer {
-    result.map_or_else(FromServer::Failed, FromServer::Bytes)
+fn data_reply(result: Result<Bulk, String>) -> DataReply {
+    result.map_or_else(DataReply::CallbackFailed, DataReply::Bytes)
 }
 
-impl Drop for CallbackAsked {
+impl Drop for CallbackRequest {
     fn drop(&mut self) {
-        if let Some(answer) = self.answer.take() {
-            answer.send_now(FromServer::Failed("it gave no answer".to_owned()));
+        if let Some(responder) = self.responder.take() {
+            responder.send_now(DataReply::CallbackFailed("it gave no reply".to_owned()));
         }
     }
 }
 
 impl Callback {
-    /// Calls the function at the machine of a rank. What it is called with is taken at once.
+    /// Starts the function on the machine of a rank. Copies the arguments at once.
     pub fn start(
         &self,
         rank: u32,
         header: &[u8],
         data: &[u8],
-    ) -> Result<CallbackPending, TeamError> {
+    ) -> Result<PendingCallback, TeamError> {
         self.start_into(rank, header, data.to_vec().into(), None)
     }
 
-    /// The same with data that is not copied. If there is a landing for the result, and the result is
-    /// as long, it goes there, unless it comes with the answer: [`Landing::end`] says which.
+    /// Like [`start`](Self::start), with data that is not copied. If there is a buffer for the
+    /// result, and the result is as long, it goes there, unless it comes with the reply:
+    /// [`RecvBuffer::take_back`] says which.
     pub fn start_into(
         &self,
         rank: u32,
         header: &[u8],
         data: Bulk,
-        landing: Option<&Arc<Landing>>,
-    ) -> Result<CallbackPending, TeamError> {
+        buffer: Option<&Arc<RecvBuffer>>,
+    ) -> Result<PendingCallback, TeamError> {
         let team = self.team.clone();
         let (size, from) = (team.size(), team.rank());
         if rank >= size {
@@ -195,9 +197,9 @@ impl Callback {
             return Err(TeamError::Invalid(what));
         }
         let (number, header) = (self.number, header.to_vec().into());
-        let question = ToServer::Call { number, from, target: rank, header, data };
-        let answer = team.start_asking_into(rank, question, landing)?;
-        Ok(CallbackPending { team, rank, answer })
+        let call = DataRequest::Call { number, from, target: rank, header, data };
+        let reply = team.start_request_into(rank, call, buffer)?;
+        Ok(PendingCallback { team, rank, reply })
     }
 
     /// Calls the function, and waits for the result.
@@ -205,31 +207,31 @@ impl Callback {
         self.start(rank, header, data)?.wait()
     }
 
-    /// Forgets the function at the machine that this process serves, if it serves one. Who calls it
-    /// there afterwards is told that it is gone.
+    /// Removes the function from the machine that this process serves, if it serves one. Later
+    /// calls there fail.
     pub fn forget(&self) {
         self.team.forget_callback(self.number);
     }
 }
 
-impl CallbackPending {
+impl PendingCallback {
     /// Waits for the result.
     pub fn wait(self) -> Result<Vec<u8>, TeamError> {
         self.wait_bulk().map(|bytes| bytes.to_vec())
     }
 
-    /// Waits for the result, where it is.
+    /// Waits for the result without a copy.
     pub fn wait_bulk(self) -> Result<Bulk, TeamError> {
-        match self.team.answered(self.rank, self.answer.wait())? {
-            FromServer::Bytes(bytes) => Ok(bytes),
-            FromServer::Failed(why) => Err(TeamError::Callback { rank: self.rank, why }),
-            other => Err(self.team.strange(self.rank, other)),
+        match self.team.check_reply(self.rank, self.reply.wait())? {
+            DataReply::Bytes(bytes) => Ok(bytes),
+            DataReply::CallbackFailed(why) => Err(TeamError::Callback { rank: self.rank, why }),
+            other => Err(self.team.unexpected_reply(self.rank, other)),
         }
     }
 
-    /// Whether waiting for it would take no time.
+    /// Whether waiting would return at once.
     pub fn is_done(&self) -> bool {
-        self.answer.is_done()
+        self.reply.is_done()
     }
 }
 
@@ -239,13 +241,13 @@ impl fmt::Debug for Callback {
     }
 }
 
-impl fmt::Debug for CallbackAsked {
+impl fmt::Debug for CallbackRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CallbackAsked({:?})", self.call())
+        write!(f, "CallbackRequest({:?})", self.call())
     }
 }
 
-/// What a panic has said.
+/// The text of a panic.
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")

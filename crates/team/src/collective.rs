@@ -1,4 +1,4 @@
-//! What all ranks do together with bytes and numbers.
+//! Collective calls on bytes and numbers.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::error::TeamError;
 use crate::number::Number;
 use crate::team::Team;
 
-/// What becomes of the numbers of all ranks.
+/// A reduction of the numbers of all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
     /// Their sum, added in the order of ranks: the same on all, and in every run.
@@ -53,12 +53,12 @@ impl fmt::Display for Reduction {
 }
 
 impl Team {
-    /// Waits until all ranks are here. What each has put before is seen by all afterwards.
+    /// Waits until all ranks are here. All ranks then see what each has put before.
     pub fn barrier(&self) -> Result<(), TeamError> {
         self.call(Call::Barrier, &[]).map(drop)
     }
 
-    /// One rank tells all: afterwards all have its bytes. All give the same number of them.
+    /// Copies the bytes of one rank to all. All ranks give the same number of bytes.
     ///
     /// ```
     /// # let team = pario_team::Team::meet("broadcast", 1, 0)?;
@@ -70,7 +70,8 @@ impl Team {
     pub fn broadcast(&self, root: u32, bytes: &mut [u8]) -> Result<(), TeamError> {
         let size = self.size();
         if root >= size {
-            let what = format!("a broadcast from rank {root} cannot be: there are {size}");
+            let what =
+                format!("a broadcast from rank {root} is not possible: there are {size} ranks");
             return Err(TeamError::Invalid(what));
         }
         let call = Call::Broadcast { root, bytes: bytes.len() as u64 };
@@ -85,7 +86,7 @@ impl Team {
         Ok(())
     }
 
-    /// All tell all: the bytes of each rank, however many it gives.
+    /// Returns the bytes of each rank; their numbers may differ.
     ///
     /// ```
     /// # let team = pario_team::Team::meet("gather", 1, 0)?;
@@ -102,7 +103,7 @@ impl Team {
             let met = self.call(Call::Gather { bytes: now.len() as u64 }, now)?;
             let mut is_over = true;
             for (all, more) in gathered.iter_mut().zip(met.all()) {
-                // Who fills its slot may have more.
+                // A rank that fills its slot may have more.
                 is_over &= more.len() < SLOT_BYTES;
                 all.extend_from_slice(&more);
             }
@@ -112,8 +113,8 @@ impl Team {
         }
     }
 
-    /// The numbers of all ranks become one for each place, and all get it. All give the same number
-    /// of them.
+    /// Reduces the numbers of all ranks, index by index; all ranks get the result. All give the
+    /// same number of them.
     ///
     /// ```
     /// use pario_team::Reduction;
@@ -152,7 +153,7 @@ impl Team {
     }
 }
 
-/// Pieces that fit into a slot; one that is empty if there is nothing.
+/// Ranges that fit into a slot; one empty range if there is nothing.
 fn chunks(len: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
     let count = len.div_ceil(SLOT_BYTES).max(1);
     (0..count).map(move |number| number * SLOT_BYTES..((number + 1) * SLOT_BYTES).min(len))

@@ -1,4 +1,4 @@
-//! What can go wrong, in sentences.
+//! Errors of a team.
 
 use std::io;
 
@@ -32,7 +32,7 @@ pub enum TeamError {
         /// Which process.
         rank: u32,
     },
-    /// Ranks have called things that do not fit together.
+    /// Ranks have made calls that do not match.
     #[error("job {job}: the ranks of the team disagree\n{}", told(.calls))]
     Disagree {
         /// The job.
@@ -47,14 +47,14 @@ pub enum TeamError {
     Missing {
         /// The job.
         job: String,
-        /// Those who are missing, for people.
+        /// The missing ranks, for people.
         missing: String,
         /// How many there should be.
         size: u32,
-        /// How long they were waited for.
+        /// How long this process waited.
         seconds: u64,
     },
-    /// A callback has failed where it ran.
+    /// A callback has failed.
     #[error("the callback at the machine of rank {rank} failed: {why}")]
     Callback {
         /// The rank.
@@ -62,13 +62,13 @@ pub enum TeamError {
         /// What it said.
         why: String,
     },
-    /// What was asked for is impossible.
+    /// The call is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// There is not so much memory.
+    /// The machine does not have enough memory.
     #[error("{0}")]
     Memory(String),
-    /// The system refuses.
+    /// The system has refused something.
     #[error("{0}")]
     System(String),
 }
@@ -100,7 +100,7 @@ impl TeamError {
     }
 }
 
-/// Who called what, a line for each call.
+/// The calls of the ranks, one line for each call.
 fn told(calls: &[Call]) -> String {
     let mut lines: Vec<(String, Vec<usize>)> = Vec::new();
     for (rank, call) in calls.iter().enumerate() {

@@ -1,11 +1,11 @@
-//! The memory of a team: the processes of a job, each with a part that all can use.
+//! The memory of a team: the processes of a job, each with a segment that all can use.
 //!
 //! A [`Team`] is the processes of one job that have met. They allocate [`Segments`] together; then
-//! each puts, gets and accumulates wherever it wants, without the help of who gave the memory.
-//! Processes of one machine have one mapping in common, so that a put is a copy and an atomic
-//! operation an instruction. Nothing else has to run, and nothing is left behind.
+//! each puts, gets and accumulates anywhere, without the help of the rank that owns the memory.
+//! Processes of one machine share one mapping, so that a put is a copy and an atomic operation an
+//! instruction. No further process has to run, and nothing is left behind.
 //!
-//! What is done where, and why it is right, is told in `docs/memory.md`.
+//! `docs/memory.md` describes the protocols and why they are correct.
 //!
 //! ```
 //! use pario_team::Team;
@@ -27,33 +27,33 @@ mod call;
 mod callbacks;
 mod collective;
 mod error;
-mod far;
-mod meeting;
+mod free_memory;
+mod local_rendezvous;
+mod machine_memory;
 mod mutexes;
-mod near;
 mod number;
-mod places;
+mod pending_access;
+mod rank_pieces;
+mod remote;
 mod rendezvous;
-mod room;
 mod segments;
 #[doc(hidden)]
 pub mod simulation;
-mod started;
 mod strided;
 mod team;
 
 pub use array::{Array, LocalNumbers, LocalPage, RawArray};
 pub use call::Call;
-pub use callbacks::{Callback, CallbackAsked, CallbackCall, CallbackPending};
+pub use callbacks::{Callback, CallbackCall, CallbackRequest, PendingCallback};
 pub use collective::Reduction;
 pub use error::TeamError;
-pub use mutexes::{Mutexes, Unlock};
 #[doc(hidden)]
-pub use near::add_numbers;
+pub use machine_memory::add_numbers;
+pub use mutexes::{Mutexes, TeamMutexGuard};
 pub use number::{Number, Word};
 pub use pario_net::Key;
-pub use rendezvous::{Across, Broker, Rendezvous, Spot};
-pub use segments::{LocalMemory, Piece, Segments};
-pub use started::Started;
+pub use pending_access::PendingAccess;
+pub use rendezvous::{Broker, Endpoint, MultiMachine, Rendezvous};
+pub use segments::{LocalMemory, SegmentPiece, Segments};
 pub use strided::{STRIDE_LEVELS, Strided};
 pub use team::{Team, TeamOptions};

@@ -1,21 +1,20 @@
-//! Mutexes that all ranks have in common.
+//! Mutexes shared by all ranks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pario_net::MemoryShape;
+use pario_net::SharedMemoryShape;
 
 use crate::call::Call;
 use crate::error::TeamError;
-use crate::far::message::ToServer;
-use crate::near::{NEAR_WORDS, Near};
+use crate::machine_memory::{MACHINE_MEMORY_WORDS, MachineMemory};
+use crate::remote::message::DataRequest;
 use crate::team::Team;
 
-/// Mutexes that a rank may give.
+/// The most mutexes of a rank.
 const MUTEX_LIMIT: u32 = 1 << 20;
 
-/// Mutexes that all ranks have given; each belongs to a rank and has a number there. Clones are the
-/// same.
+/// The mutexes of all ranks; each belongs to a rank and has a number there. Clones are the same.
 ///
 /// ```
 /// # let team = pario_team::Team::meet("mutexes", 1, 0)?;
@@ -32,21 +31,21 @@ pub struct Mutexes {
 struct SharedMutexes {
     team: Team,
     number: u64,
-    near: Arc<Near>,
-    /// Where those of each rank begin in the memory of its machine, and how many it has.
+    near: Arc<MachineMemory>,
+    /// Where the mutexes of each rank begin in the memory of its machine, and their number.
     places: Vec<(usize, u32)>,
 }
 
-/// A mutex that this process has; dropping it gives it back.
+/// A mutex held by this process; dropping it releases it.
 #[must_use = "a mutex that is dropped at once protects nothing"]
-pub struct Unlock<'a> {
+pub struct TeamMutexGuard<'a> {
     mutexes: &'a Mutexes,
     rank: u32,
     number: u32,
 }
 
 impl Team {
-    /// Makes mutexes, together with all others: so many of this rank.
+    /// Creates mutexes, together with all ranks: this many of this rank.
     pub fn mutexes(&self, count: u32) -> Result<Mutexes, TeamError> {
         let met = self.call(Call::Mutexes, &count.to_le_bytes())?;
         let mut places = Vec::new();
@@ -60,22 +59,22 @@ impl Team {
                 let what = format!("rank {rank} wants {count} mutexes; {MUTEX_LIMIT} is the limit");
                 return Err(TeamError::Invalid(what));
             }
-            let end = ends.entry(self.captain_of(rank)).or_insert(NEAR_WORDS);
+            let end = ends.entry(self.leader_of(rank)).or_insert(MACHINE_MEMORY_WORDS);
             places.push((*end, count));
             *end += count as usize;
         }
-        let words = ends.get(&self.captain_of(self.rank())).copied().unwrap_or(NEAR_WORDS);
-        let shape = MemoryShape { parts: 1, words, bytes: 0 };
-        let (number, near) = self.share(met, shape, Vec::new())?;
+        let words = ends.get(&self.leader_of(self.rank())).copied().unwrap_or(MACHINE_MEMORY_WORDS);
+        let shape = SharedMemoryShape { parts: 1, words, bytes: 0 };
+        let (number, near) = self.allocate_shared(met, shape, Vec::new())?;
         let shared = SharedMutexes { team: self.clone(), number, near, places };
         Ok(Mutexes { shared: Arc::new(shared) })
     }
 }
 
 impl Mutexes {
-    /// Takes a mutex, and waits until it can be had. If the process that has it is gone, the error
-    /// says which one that was.
-    pub fn lock(&self, rank: u32, number: u32) -> Result<Unlock<'_>, TeamError> {
+    /// Waits for a mutex and takes it. If the process that holds it is gone, the error names its
+    /// rank.
+    pub fn lock(&self, rank: u32, number: u32) -> Result<TeamMutexGuard<'_>, TeamError> {
         let word = self.word(rank, number)?;
         let SharedMutexes { team, near, .. } = &*self.shared;
         if team.is_near(rank) {
@@ -83,12 +82,12 @@ impl Mutexes {
             lock.lock().map_err(|missing| team.shared.error(missing))?;
         } else {
             let (memory, by) = (self.shared.number, team.rank());
-            team.ask_server(rank, ToServer::Lock { memory, number: word, by })?;
+            team.request_data(rank, DataRequest::Lock { memory, number: word, by })?;
         }
-        Ok(Unlock { mutexes: self, rank, number })
+        Ok(TeamMutexGuard { mutexes: self, rank, number })
     }
 
-    /// Gives a mutex back that was taken and kept with [`Unlock::keep`].
+    /// Releases a mutex that was kept with [`TeamMutexGuard::keep`].
     pub fn unlock(&self, rank: u32, number: u32) -> Result<(), TeamError> {
         let word = self.word(rank, number)?;
         let SharedMutexes { team, near, .. } = &*self.shared;
@@ -96,7 +95,7 @@ impl Mutexes {
             team.shared.board.lock_in(near.part(), word).unlock()
         } else {
             let (memory, by) = (self.shared.number, team.rank());
-            match team.ask_server(rank, ToServer::Unlock { memory, number: word, by }) {
+            match team.request_data(rank, DataRequest::Unlock { memory, number: word, by }) {
                 Ok(_) => true,
                 Err(TeamError::Invalid(_)) => false,
                 Err(error) => return Err(error),
@@ -122,20 +121,20 @@ impl Mutexes {
 
 impl Drop for SharedMutexes {
     fn drop(&mut self) {
-        self.team.let_go(self.number, &self.near);
+        self.team.release(self.number, &self.near);
     }
 }
 
-impl Unlock<'_> {
+impl TeamMutexGuard<'_> {
     /// Keeps the mutex until [`Mutexes::unlock`] is called.
     pub fn keep(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Unlock<'_> {
+impl Drop for TeamMutexGuard<'_> {
     fn drop(&mut self) {
-        // It can only have been given back before, by number.
+        // It can only have been released before, by number.
         let _ = self.mutexes.unlock(self.rank, self.number);
     }
 }

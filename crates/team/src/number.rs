@@ -2,53 +2,53 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::far::message::Change;
+use crate::remote::message::AtomicChange;
 
-/// A number that can be added to another in somebody's memory.
+/// A number that can be accumulated in the memory of a rank.
 ///
 /// Whole numbers wrap around.
 pub trait Number: Copy + Default + PartialOrd + Send + Sync + sealed::Sealed + 'static {
-    /// What stands on the board for the type.
+    /// The number of the type on the board.
     #[doc(hidden)]
     const KIND: u32;
     /// This one and another.
     #[must_use]
     fn plus(self, other: Self) -> Self;
-    /// This one so many times.
+    /// This one times a factor.
     #[must_use]
     fn times(self, factor: Self) -> Self;
     /// The one of the type.
     #[must_use]
     fn one() -> Self;
-    /// It, as bytes of the machine, with zeros behind it.
+    /// The number in the machine's byte order, with zeros behind it.
     #[doc(hidden)]
     fn to_bytes(self) -> [u8; 8];
-    /// What such bytes are.
+    /// The number of such bytes.
     #[doc(hidden)]
     fn of_bytes(bytes: &[u8; 8]) -> Self;
 }
 
-/// A whole number that is changed in somebody's memory by one instruction.
+/// A whole number that is changed atomically in the memory of a rank.
 pub trait Word: Number {
-    /// Adds at a place; what was there before.
+    /// Adds at an address; returns the previous value.
     ///
     /// # Safety
     /// The place must be aligned, mapped for as long as the call takes, and changed by others only
     /// in the same manner.
     #[doc(hidden)]
     unsafe fn fetch_add(place: *mut u8, value: Self) -> Self;
-    /// Puts it at a place; what was there before.
+    /// Replaces the value at an address; returns the previous value.
     ///
     /// # Safety
     /// As of `fetch_add`.
     #[doc(hidden)]
     unsafe fn swap(place: *mut u8, value: Self) -> Self;
-    /// How another machine is told to add.
+    /// The request to add on another machine.
     #[doc(hidden)]
-    const ADD: fn(u64) -> Change;
-    /// How another machine is told to replace.
+    const ADD: fn(u64) -> AtomicChange;
+    /// The request to replace on another machine.
     #[doc(hidden)]
-    const SWAP: fn(u64) -> Change;
+    const SWAP: fn(u64) -> AtomicChange;
     /// Its bits.
     #[doc(hidden)]
     fn to_bits(self) -> u64;
@@ -96,8 +96,8 @@ macro_rules! whole {
 
         #[allow(clippy::cast_possible_truncation, reason = "there are no more bits")]
         impl Word for $type {
-            const ADD: fn(u64) -> Change = |bits| Change::$add(bits as $bits);
-            const SWAP: fn(u64) -> Change = |bits| Change::$swap(bits as $bits);
+            const ADD: fn(u64) -> AtomicChange = |bits| AtomicChange::$add(bits as $bits);
+            const SWAP: fn(u64) -> AtomicChange = |bits| AtomicChange::$swap(bits as $bits);
 
             unsafe fn fetch_add(place: *mut u8, value: Self) -> Self {
                 // SAFETY: the caller says that the place is aligned and mapped.
@@ -168,7 +168,7 @@ real! {
     6 f64;
 }
 
-/// Does something with the type of this kind; nothing if there is none.
+/// Evaluates an expression with the type of this number; none if there is none.
 macro_rules! with_kind {
     ($kind:expr, $type:ident => $do:expr) => {
         match $kind {

@@ -1,4 +1,4 @@
-//! Where the machines of a team meet.
+//! How the machines of a team find each other.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,54 +6,54 @@ use std::sync::Arc;
 
 use pario_net::Key;
 
-/// Where the machines of a team meet, and which one this is.
+/// The rendezvous of a team on several machines, and the name of this machine.
 #[derive(Clone, Debug)]
-pub struct Across {
-    /// Where they meet.
+pub struct MultiMachine {
+    /// The rendezvous.
     pub rendezvous: Rendezvous,
-    /// Ranks that say the same here and run on the same machine use their memory directly. It is
-    /// empty, unless ranks of one machine are to be treated as if they were on several.
+    /// Ranks with the same name on the same machine use their memory directly. Empty, unless ranks
+    /// of one machine are to be treated as if they were on several.
     pub machine: String,
 }
 
 /// How machines find each other.
 #[derive(Clone, Debug)]
 pub enum Rendezvous {
-    /// At a place that all know.
-    Known(Spot),
-    /// At a place that somebody tells them whom all can ask.
+    /// At an endpoint that all know.
+    Known(Endpoint),
+    /// At an endpoint that a broker knows.
     Brokered(Arc<dyn Broker>),
 }
 
-/// A place to meet.
+/// An endpoint at which a team coordinator listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spot {
-    /// An address of one of the machines, at which it listens.
+pub struct Endpoint {
+    /// An address of one of the machines.
     pub address: SocketAddr,
-    /// The key by which they know each other.
+    /// The key that the machines share.
     pub key: Key,
 }
 
-/// Somebody whom the captains of all machines can ask where they meet.
+/// A service that the machine leaders ask where they meet.
 pub trait Broker: fmt::Debug + Send + Sync {
-    /// The place that was offered first of all for a job, and is still there.
-    fn settle(&self, job: &str, offer: &Spot) -> Result<Spot, String>;
+    /// Offers an endpoint for a job. Returns the endpoint that was offered first and still exists.
+    fn offer(&self, job: &str, offer: &Endpoint) -> Result<Endpoint, String>;
 
-    /// Nobody has to find the place any more that this process has offered.
+    /// Withdraws the endpoint that this process has offered.
     fn withdraw(&self, job: &str);
 
-    /// An address in the network that all machines have in common.
-    fn in_common(&self) -> Result<SocketAddr, String>;
+    /// Returns an address in the network that all machines share.
+    fn common_address(&self) -> Result<SocketAddr, String>;
 }
 
-impl Across {
-    /// Machines that meet at an address of one of them, and know each other by a key.
+impl MultiMachine {
+    /// Machines that meet at an address of one of them and share a key.
     pub fn at(address: SocketAddr, key: Key) -> Self {
-        let rendezvous = Rendezvous::Known(Spot { address, key });
+        let rendezvous = Rendezvous::Known(Endpoint { address, key });
         Self { rendezvous, machine: String::new() }
     }
 
-    /// The same as one of several machines that are only called so.
+    /// Treats this process as one on a machine of this name.
     #[must_use]
     pub fn called(self, machine: impl Into<String>) -> Self {
         Self { machine: machine.into(), ..self }

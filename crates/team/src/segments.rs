@@ -1,36 +1,36 @@
-//! Memory that all ranks have given, and what each does with it.
+//! Segments: memory of all ranks, and how each accesses it.
 
 use std::fmt;
 use std::sync::Arc;
 
-use pario_net::MemoryShape;
+use pario_net::SharedMemoryShape;
 use serde::{Deserialize, Serialize};
 
 use crate::call::Call;
 use crate::error::TeamError;
-use crate::far::message::{Change, FromServer, ToServer};
-use crate::near::{NEAR_WORDS, Near};
+use crate::machine_memory::{MACHINE_MEMORY_WORDS, MachineMemory};
 use crate::number::Word;
-use crate::places::places;
-use crate::started::Started;
+use crate::pending_access::PendingAccess;
+use crate::rank_pieces::on_rank;
+use crate::remote::message::{AtomicChange, DataReply, DataRequest};
 use crate::strided::Strided;
 use crate::team::Team;
 
-/// Each rank's memory begins at a multiple of this.
+/// Alignment of each rank's memory.
 const PAGE: usize = 4096;
-/// Bytes that are filled at once: no more than a processor keeps near.
+/// Bytes filled at once: within a processor's cache.
 const FILLED_AT_ONCE: usize = 256 << 10;
 
-/// Memory that all ranks have given: each rank has a segment, and all can use all of them. Clones
-/// are the same. The memory is freed when no rank has it any more.
+/// Memory of all ranks: each rank has a segment, and all can access all of them. Clones are the
+/// same. The memory is freed when no rank has it any more.
 ///
-/// The memory of ranks of the same machine is used directly; that of others by the data server of
-/// their machine. In both cases nothing here needs another rank to do anything, and what was put is
-/// there when the call returns.
+/// Ranks access the memory of their own machine directly, and that of others through the data
+/// server of its machine. Neither needs another rank to do anything, and bytes are in place when a
+/// put returns.
 ///
-/// What one has put, another sees after both have
-/// come to a barrier, or as soon as it has learnt of it by a mutex or an atomic operation. Ranks that
-/// put and get at the same place at the same time may see a mixture.
+/// A rank sees the bytes that another has put after both have passed a barrier, or after it has
+/// learnt of them by a mutex or an atomic operation. Ranks that put and get the same bytes at the
+/// same time may see a mixture.
 ///
 /// ```
 /// # let team = pario_team::Team::meet("segments", 1, 0)?;
@@ -49,27 +49,27 @@ pub struct Segments {
 struct SharedSegments {
     team: Team,
     number: u64,
-    near: Arc<Near>,
-    /// How much each rank has given.
+    near: Arc<MachineMemory>,
+    /// The length of each segment.
     lens: Vec<usize>,
 }
 
 /// A piece of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Piece {
+pub struct SegmentPiece {
     /// Where it begins.
     pub offset: usize,
     /// How long it is.
     pub len: usize,
 }
 
-/// The memory of one rank, where this process has it. It stays while this is there.
+/// The segment of this rank in the memory of this process. It stays while this exists.
 pub struct LocalMemory {
     segments: Segments,
 }
 
 impl Team {
-    /// Allocates memory, together with all others: so many bytes of this rank. They are zero.
+    /// Allocates segments, together with all ranks: this many bytes of this rank. They are zero.
     pub fn segments(&self, bytes: usize) -> Result<Segments, TeamError> {
         let met = self.call(Call::Allocate, &(bytes as u64).to_le_bytes())?;
         let (mut lens, mut places) = (Vec::new(), Vec::new());
@@ -82,18 +82,19 @@ impl Team {
             places.push(self.is_near(rank).then_some((end, len)));
             if self.is_near(rank) {
                 let next = len.checked_next_multiple_of(PAGE).and_then(|len| end.checked_add(len));
-                // As much as no machine has: it is refused where the memory is made.
+                // More than any machine has: the allocation fails.
                 end = next.unwrap_or(usize::MAX / 2).min(usize::MAX / 2);
             }
         }
-        let shape = MemoryShape { parts: 1, words: NEAR_WORDS, bytes: end.max(PAGE) };
-        let (number, near) = self.share(met, shape, places)?;
+        let shape =
+            SharedMemoryShape { parts: 1, words: MACHINE_MEMORY_WORDS, bytes: end.max(PAGE) };
+        let (number, near) = self.allocate_shared(met, shape, places)?;
         Ok(Segments { shared: Arc::new(SharedSegments { team: self.clone(), number, near, lens }) })
     }
 }
 
 impl Segments {
-    /// How many bytes a rank has given.
+    /// The length of a rank's segment.
     pub fn len_of(&self, rank: u32) -> Result<usize, TeamError> {
         let lens = &self.shared.lens;
         lens.get(rank as usize).copied().ok_or_else(|| {
@@ -106,7 +107,7 @@ impl Segments {
         &self.shared.team
     }
 
-    pub(crate) fn near(&self) -> &Near {
+    pub(crate) fn near(&self) -> &MachineMemory {
         &self.shared.near
     }
 
@@ -114,7 +115,7 @@ impl Segments {
         self.shared.number
     }
 
-    /// That so many bytes are in the segment of a rank.
+    /// Fails if the bytes are not in the segment of a rank.
     pub(crate) fn check(&self, rank: u32, offset: usize, len: usize) -> Result<(), TeamError> {
         let all = self.len_of(rank)?;
         if offset.checked_add(len).is_none_or(|end| end > all) {
@@ -125,9 +126,9 @@ impl Segments {
         Ok(())
     }
 
-    /// Where so many bytes of a rank of this machine are, to be used directly; nothing if the rank is
-    /// at another machine. Other ranks may read and write there at any time. The memory stays while
-    /// these segments, or clones of them, are there.
+    /// Returns the address of bytes of a rank of this machine, for direct access; none if the rank
+    /// is on another machine. Other ranks may read and write there at any time. The memory stays
+    /// while these segments, or clones of them, exist.
     pub fn place(
         &self,
         rank: u32,
@@ -156,14 +157,14 @@ impl Segments {
         self.start_get(rank, offset, bytes)?.wait()
     }
 
-    /// Begins to copy bytes to a place in the segment of a rank. They are taken at once: the memory
-    /// may be used again before this is waited for.
+    /// Starts to copy bytes to the segment of a rank. Takes the bytes at once: the caller may reuse
+    /// their memory before it waits.
     ///
     /// ```
     /// # let team = pario_team::Team::meet("started", 1, 0)?;
     /// let segments = team.segments(100)?;
     /// let pending = segments.start_put(0, 10, b"on its way")?;
-    /// // ... and meanwhile something else is done ...
+    /// // ... do something else ...
     /// pending.wait()?;
     /// # Ok::<(), pario_team::TeamError>(())
     /// ```
@@ -172,27 +173,26 @@ impl Segments {
         rank: u32,
         offset: usize,
         bytes: &[u8],
-    ) -> Result<Started<'static>, TeamError> {
+    ) -> Result<PendingAccess<'static>, TeamError> {
         self.check(rank, offset, bytes.len())?;
         if self.near().put(rank, offset, bytes) {
-            return Ok(Started::done());
+            return Ok(PendingAccess::done());
         }
-        Started::put(self, rank, &[Piece { offset, len: bytes.len() }.of(rank)], bytes)
+        PendingAccess::put(self, rank, &[SegmentPiece { offset, len: bytes.len() }.of(rank)], bytes)
     }
 
-    /// Begins to copy bytes from a place in the segment of a rank. They are there when this was
-    /// waited for.
+    /// Starts to copy bytes from the segment of a rank. They are there after the wait.
     pub fn start_get<'a>(
         &self,
         rank: u32,
         offset: usize,
         bytes: &'a mut [u8],
-    ) -> Result<Started<'a>, TeamError> {
+    ) -> Result<PendingAccess<'a>, TeamError> {
         self.check(rank, offset, bytes.len())?;
         if self.near().get(rank, offset, bytes) {
-            return Ok(Started::done());
+            return Ok(PendingAccess::done());
         }
-        Started::get(self, rank, &[Piece { offset, len: bytes.len() }.of(rank)], bytes)
+        PendingAccess::get(self, rank, &[SegmentPiece { offset, len: bytes.len() }.of(rank)], bytes)
     }
 
     /// Copies a region with gaps to the segment of a rank.
@@ -226,7 +226,7 @@ impl Segments {
         let (pieces, rows) = (region.places(rank, offset), region.rows());
         let packed: Vec<u8> =
             rows.flat_map(|(here, _)| &bytes[here..here + region.row]).copied().collect();
-        Started::put(self, rank, &pieces, &packed)?.wait()
+        PendingAccess::put(self, rank, &pieces, &packed)?.wait()
     }
 
     /// Copies a region with gaps from the segment of a rank.
@@ -246,7 +246,7 @@ impl Segments {
         }
         let pieces = region.places(rank, offset);
         let mut packed = vec![0; pieces.len() * region.row];
-        Started::get(self, rank, &pieces, &mut packed)?.wait()?;
+        PendingAccess::get(self, rank, &pieces, &mut packed)?.wait()?;
         for ((here, _), row) in region.rows().zip(packed.chunks(region.row)) {
             bytes[here..here + region.row].copy_from_slice(row);
         }
@@ -270,20 +270,30 @@ impl Segments {
     }
 
     /// Copies bytes to pieces of the segment of a rank, one behind the other.
-    pub fn put_list(&self, rank: u32, pieces: &[Piece], bytes: &[u8]) -> Result<(), TeamError> {
+    pub fn put_list(
+        &self,
+        rank: u32,
+        pieces: &[SegmentPiece],
+        bytes: &[u8],
+    ) -> Result<(), TeamError> {
         self.check_list(rank, pieces, bytes.len())?;
         if !self.team().is_near(rank) {
-            return Started::put(self, rank, &places(rank, pieces), bytes)?.wait();
+            return PendingAccess::put(self, rank, &on_rank(rank, pieces), bytes)?.wait();
         }
         self.put_near(pieces.iter().map(|piece| piece.of(rank)), bytes);
         Ok(())
     }
 
     /// Copies pieces of the segment of a rank, one behind the other.
-    pub fn get_list(&self, rank: u32, pieces: &[Piece], bytes: &mut [u8]) -> Result<(), TeamError> {
+    pub fn get_list(
+        &self,
+        rank: u32,
+        pieces: &[SegmentPiece],
+        bytes: &mut [u8],
+    ) -> Result<(), TeamError> {
         self.check_list(rank, pieces, bytes.len())?;
         if !self.team().is_near(rank) {
-            return Started::get(self, rank, &places(rank, pieces), bytes)?.wait();
+            return PendingAccess::get(self, rank, &on_rank(rank, pieces), bytes)?.wait();
         }
         self.get_near(pieces.iter().map(|piece| piece.of(rank)), bytes);
         Ok(())
@@ -292,7 +302,7 @@ impl Segments {
     pub(crate) fn check_list(
         &self,
         rank: u32,
-        pieces: &[Piece],
+        pieces: &[SegmentPiece],
         len: usize,
     ) -> Result<(), TeamError> {
         let mut total = 0_usize;
@@ -307,7 +317,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Adds to a whole number of a rank by one instruction; what was there before. The number is
+    /// Adds to a whole number of a rank atomically; returns the previous value. The number must be
     /// aligned to its size.
     #[inline]
     pub fn fetch_add<T: Word>(&self, rank: u32, offset: usize, value: T) -> Result<T, TeamError> {
@@ -319,7 +329,7 @@ impl Segments {
         }
     }
 
-    /// Replaces a whole number of a rank by one instruction; what was there before.
+    /// Replaces a whole number of a rank atomically; returns the previous value.
     #[inline]
     pub fn swap<T: Word>(&self, rank: u32, offset: usize, value: T) -> Result<T, TeamError> {
         // SAFETY: as in `fetch_add`.
@@ -330,12 +340,12 @@ impl Segments {
         }
     }
 
-    /// Changes a number elsewhere, or says why it cannot be.
+    /// Changes a number of another machine, or returns why it cannot.
     fn change<T: Word>(
         &self,
         rank: u32,
         offset: usize,
-        change: fn(u64) -> Change,
+        change: fn(u64) -> AtomicChange,
         value: T,
     ) -> Result<T, TeamError> {
         let size = size_of::<T>();
@@ -346,15 +356,15 @@ impl Segments {
         }
         self.check(rank, offset, size)?;
         let change = change(value.to_bits());
-        let question = ToServer::Change { memory: self.number(), rank, offset, change };
-        match self.team().ask_server(rank, question)? {
-            FromServer::Was(bits) => Ok(T::of_bits(bits)),
-            other => Err(self.team().strange(rank, other)),
+        let question = DataRequest::Change { memory: self.number(), rank, offset, change };
+        match self.team().request_data(rank, question)? {
+            DataReply::Previous(bits) => Ok(T::of_bits(bits)),
+            other => Err(self.team().unexpected_reply(rank, other)),
         }
     }
 
-    /// Copies bytes to a place in the segment of a rank that nobody has used before: faster than
-    /// [`put`](Self::put) there, and slower elsewhere.
+    /// Copies bytes to memory that was never used: faster than [`put`](Self::put) there, and slower
+    /// elsewhere.
     pub fn fill(&self, rank: u32, offset: usize, bytes: &[u8]) -> Result<(), TeamError> {
         match self.near().fill(rank, offset, bytes) {
             Ok(true) => Ok(()),
@@ -363,13 +373,13 @@ impl Segments {
         }
     }
 
-    /// Takes all memory from the machine now, together with all others, and not when it is first
-    /// used, as otherwise. To be called before anything was put.
+    /// Allocates all memory now, together with all ranks, instead of on first use. Call it before
+    /// anything is put.
     ///
     /// ```
     /// # let team = pario_team::Team::meet("prefault", 1, 0)?;
     /// let segments = team.segments(1 << 20)?;
-    /// segments.prefault()?; // nobody is slowed down later
+    /// segments.prefault()?; // no rank is slowed down later
     /// segments.put(0, 0, b"at the speed of memory")?;
     /// # Ok::<(), pario_team::TeamError>(())
     /// ```
@@ -387,27 +397,27 @@ impl Segments {
         Ok(())
     }
 
-    /// Takes the memory of this rank from the machine now, in huge pages where the system has them,
-    /// and so several times as fast as otherwise; whether it could. What is there stays.
+    /// Allocates the memory of this rank now, in huge pages where the system has them, several
+    /// times faster than otherwise. Returns whether it could. Contents stay.
     pub fn take_huge(&self) -> bool {
         let rank = self.team().rank();
         self.len_of(rank).is_ok_and(|len| len == self.near().take_huge(rank))
     }
 
-    /// Makes what anybody has used of this machine's memory ready for this process, so that its first
-    /// use here is as fast as later ones.
+    /// Maps all used pages of this machine into this process, so that their first use here is as
+    /// fast as later ones.
     pub fn make_ready(&self) {
         self.near().make_ready();
     }
 
-    /// What was put into the segment of a rank before is there when this returns.
+    /// Waits until all earlier puts to the segment of a rank are in place.
     pub fn fence(&self, rank: u32) -> Result<(), TeamError> {
         self.len_of(rank)?;
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         Ok(())
     }
 
-    /// What was put anywhere before is there when this returns.
+    /// Waits until all earlier puts are in place.
     pub fn fence_all(&self) -> Result<(), TeamError> {
         self.fence(self.team().rank())
     }
@@ -419,7 +429,7 @@ impl Segments {
 }
 
 impl LocalMemory {
-    /// Where it begins. Other ranks may read and write there at any time.
+    /// The address of the segment. Other ranks may read and write there at any time.
     pub fn pointer(&self) -> *mut u8 {
         let place = self.segments.near().pointer(self.segments.team().rank(), 0, 0);
         place.unwrap_or(std::ptr::null_mut())
@@ -438,7 +448,7 @@ impl LocalMemory {
 
 impl Drop for SharedSegments {
     fn drop(&mut self) {
-        self.team.let_go(self.number, &self.near);
+        self.team.release(self.number, &self.near);
     }
 }
 

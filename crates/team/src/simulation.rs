@@ -1,8 +1,9 @@
-//! What the simulator of a team's protocols (`tools/sim`) runs: the board, the host and the state
-//! machines of captains, without their threads and their network. Not for programs.
+//! The parts that the simulator of a team's protocols (`tools/sim`) runs: the board, the
+//! coordinator and the state machines of machine leaders, without threads and network. Not for
+//! programs.
 
-pub use crate::board::{Board, Missing, SLOT_BYTES, shape};
-pub use crate::far::follower::Follower;
-pub use crate::far::host::{Answers, Host};
-pub use crate::far::message::{FromHost, News, Slot, ToHost};
-pub use crate::far::steward::{RoundEnd, Steward};
+pub use crate::board::{Board, MissingRank, SLOT_BYTES, shape};
+pub use crate::remote::coordinator::{CoordinatorReplies, TeamCoordinator};
+pub use crate::remote::machine_reporter::{MachineReporter, RoundEnd};
+pub use crate::remote::message::{CoordinatorReply, CoordinatorRequest, News, RoundSlot};
+pub use crate::remote::news_feed::NewsFeed;

@@ -1,8 +1,8 @@
 //! Regions with gaps: rows of a matrix, planes of a volume.
 
 use crate::error::TeamError;
-use crate::far::message::Place;
-use crate::segments::Piece;
+use crate::remote::message::RankPiece;
+use crate::segments::SegmentPiece;
 
 /// Dimensions that a region may have beyond its rows.
 pub const STRIDE_LEVELS: usize = 8;
@@ -28,14 +28,14 @@ pub struct Strided<'a> {
     pub row: usize,
     /// How many, in each dimension.
     pub counts: &'a [usize],
-    /// How far apart they are in own memory, in each dimension.
+    /// Distances in memory of the caller, in each dimension.
     pub here: &'a [usize],
-    /// How far apart they are in the segment, in each dimension.
+    /// Distances in the segment, in each dimension.
     pub there: &'a [usize],
 }
 
 impl Strided<'_> {
-    /// Bytes from the beginning to the end in own memory.
+    /// Bytes from the beginning to the end in memory of the caller.
     pub fn extent_here(&self) -> Result<usize, TeamError> {
         self.extent(self.here)
     }
@@ -76,8 +76,8 @@ impl Strided<'_> {
     }
 
     /// Where each row is in the segment of a rank, if the region begins at this byte.
-    pub(crate) fn places(&self, rank: u32, offset: usize) -> Vec<Place> {
-        let place = |(_, there)| Piece { offset: offset + there, len: self.row }.of(rank);
+    pub(crate) fn places(&self, rank: u32, offset: usize) -> Vec<RankPiece> {
+        let place = |(_, there)| SegmentPiece { offset: offset + there, len: self.row }.of(rank);
         self.rows().map(place).collect()
     }
 

@@ -1,87 +1,87 @@
-//! The processes of a job that have met.
+//! A team: the processes of a job that have met.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pario_net::{CommonMemory, MemoryShape};
+use pario_net::{SharedMemory, SharedMemoryShape};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::board::{Board, Missing, SLOT_BYTES};
+use crate::board::{Board, MissingRank, SLOT_BYTES};
 use crate::call::Call;
 use crate::callbacks::CallbackFn;
 use crate::error::{TeamError, some_ranks};
-use crate::far::asking::HEARSAY;
-use crate::far::captain::Captain;
-use crate::far::link::Link;
-use crate::far::message::ToServer;
-use crate::far::server::Registry;
-use crate::meeting::{Meeting, Seat, meet};
-use crate::near::Near;
-use crate::rendezvous::Across;
-use crate::room;
+use crate::free_memory;
+use crate::local_rendezvous::{LocalRendezvous, Member, meet};
+use crate::machine_memory::MachineMemory;
+use crate::remote::data_connections::DataConnections;
+use crate::remote::data_server::Registry;
+use crate::remote::machine_leader::MachineLeader;
+use crate::remote::message::DataRequest;
+use crate::remote::requests::LOSS_SPREAD_TIME;
+use crate::rendezvous::MultiMachine;
 
-/// Processes that a team may have.
+/// The most processes of a team.
 const SIZE_LIMIT: u32 = 4096;
 
-/// How a team is made.
+/// The options of a team.
 #[derive(Clone, Debug)]
 pub struct TeamOptions {
-    /// How long the others are waited for.
-    pub patience: Duration,
-    /// Where machines meet, if there are several.
-    pub across: Option<Across>,
+    /// The longest wait for the other processes.
+    pub timeout: Duration,
+    /// The rendezvous of machines, if there are several.
+    pub multi_machine: Option<MultiMachine>,
 }
 
 impl Default for TeamOptions {
     fn default() -> Self {
-        Self { patience: Duration::from_secs(60), across: None }
+        Self { timeout: Duration::from_secs(60), multi_machine: None }
     }
 }
 
-/// The processes of a job that have met, as one of them sees it. Clones are the same one.
+/// A team, as one of its processes sees it. Clones are the same team.
 ///
-/// Collective calls are made by all, in the same order. Threads of one process may share a team; it
-/// is theirs to agree which of them calls what.
+/// All ranks make the collective calls, in the same order. Threads of one process may share a team;
+/// they must agree which of them calls what.
 ///
 /// When the last clone is dropped, this process leaves the team. A process that ends without that
 /// is lost, and the calls of the others fail with its rank.
 #[derive(Clone)]
 pub struct Team {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<TeamState>,
 }
 
-pub struct Shared {
-    pub seat: Seat,
+pub struct TeamState {
+    pub member: Member,
     pub board: Arc<Board>,
-    meeting: Meeting,
-    /// The captain of the machine of each rank.
+    rendezvous: LocalRendezvous,
+    /// The machine leader of each rank.
     machines: Vec<u32>,
-    /// What a captain does for others.
-    pub captain: Mutex<Option<Captain>>,
+    /// The machine leader, if this process is one.
+    pub leader: Mutex<Option<MachineLeader>>,
     registry: Arc<Registry>,
-    /// The way to data servers, when it was needed.
-    pub link: Mutex<Option<Arc<Link>>>,
-    /// Held during a collective call: how many things were made.
-    turn: Mutex<u64>,
+    /// The connections to data servers, opened on first use.
+    pub data_connections: Mutex<Option<Arc<DataConnections>>>,
+    /// Held during a collective call: the number of created objects.
+    created: Mutex<u64>,
 }
 
-/// All have come to a call and have called the same.
-pub struct Met<'a> {
-    shared: &'a Shared,
+/// A completed round: all ranks have made the same call.
+pub struct CompletedRound<'a> {
+    shared: &'a TeamState,
     round: u32,
     made: MutexGuard<'a, u64>,
 }
 
 impl Team {
-    /// Meets the other processes of a job: its name, how many there are, and which one this is.
+    /// Meets the other processes of a job: its name, its size, and the rank of this process.
     /// Returns when all are here.
     pub fn meet(job: &str, size: u32, rank: u32) -> Result<Self, TeamError> {
         Self::meet_with(job, size, rank, &TeamOptions::default())
     }
 
-    /// The same, with options.
+    /// Like [`meet`](Self::meet), with options.
     pub fn meet_with(
         job: &str,
         size: u32,
@@ -90,172 +90,186 @@ impl Team {
     ) -> Result<Self, TeamError> {
         if rank >= size || size > SIZE_LIMIT {
             return Err(TeamError::Invalid(format!(
-                "job {job}: rank {rank} of {size} cannot be: ranks begin at 0, and a team has at \
-                 most {SIZE_LIMIT}"
+                "job {job}: rank {rank} of {size} is not possible: ranks begin at 0, and a team has \
+                 at most {SIZE_LIMIT}"
             )));
         }
-        let seat = Seat { job: job.to_owned(), size, rank };
-        let until = Instant::now() + options.patience;
-        let across = options.across.as_ref().filter(|_| size > 1);
+        let member = Member { job: job.to_owned(), size, rank };
+        let until = Instant::now() + options.timeout;
+        let multi_machine = options.multi_machine.as_ref().filter(|_| size > 1);
         let registry = Arc::new(Registry::default());
-        let captain = Mutex::new(None);
-        let open = |memory: &Arc<CommonMemory>| {
-            let Some(across) = across else { return Ok(None) };
+        let leader = Mutex::new(None);
+        let open = |memory: &Arc<SharedMemory>| {
+            let Some(multi_machine) = multi_machine else { return Ok(None) };
             let board = Arc::new(Board::new(memory.part(0), size, rank));
-            let met = Captain::meet(&seat, across, board, registry.clone(), until)?;
-            *captain.lock() = Some(met.0);
+            let met = MachineLeader::meet(&member, multi_machine, board, registry.clone(), until)?;
+            *leader.lock() = Some(met.0);
             Ok(Some(met.1))
         };
-        let machine = across.map(|across| across.machine.as_str());
-        let (mut meeting, memory) = meet(&seat, machine, until, &open).map_err(|mut error| {
-            if let TeamError::Missing { seconds, .. } = &mut error {
-                *seconds = options.patience.as_secs();
-            }
-            error
-        })?;
+        let machine = multi_machine.map(|multi_machine| multi_machine.machine.as_str());
+        let (mut rendezvous, memory) =
+            meet(&member, machine, until, &open).map_err(|mut error| {
+                if let TeamError::Missing { seconds, .. } = &mut error {
+                    *seconds = options.timeout.as_secs();
+                }
+                error
+            })?;
         let board = Arc::new(Board::new(memory.part(0), size, rank));
-        meeting.watch(board.clone())?;
-        board.come();
+        rendezvous.watch(board.clone())?;
+        board.mark_here();
         let all_here = board.wait_for_all(until);
-        if let Some(captain) = &mut *captain.lock() {
-            captain.withdraw();
+        if let Some(leader) = &mut *leader.lock() {
+            leader.withdraw();
         }
         let machines = board.machines();
-        let (turn, link) = (Mutex::new(0), Mutex::new(None));
-        let shared = Shared { seat, board, meeting, machines, captain, registry, link, turn };
+        let (created, data_connections) = (Mutex::new(0), Mutex::new(None));
+        let shared = TeamState {
+            member,
+            board,
+            rendezvous,
+            machines,
+            leader,
+            registry,
+            data_connections,
+            created,
+        };
         if let Err(missing) = all_here {
             if let Some(rank) = shared.board.lost() {
-                return Err(shared.error(Missing::Lost(rank)));
+                return Err(shared.error(MissingRank::Lost(rank)));
             }
             let verb = if missing.len() == 1 { "is" } else { "are" };
             let missing = format!("{} {verb}", some_ranks(&missing));
-            let seconds = options.patience.as_secs();
-            let job = shared.seat.job.clone();
-            // Nobody waits for the end of a team that has not begun.
-            if let Some(mut captain) = shared.captain.lock().take() {
-                captain.end();
+            let seconds = options.timeout.as_secs();
+            let job = shared.member.job.clone();
+            // No rank waits for the end of a team that has not begun.
+            if let Some(mut leader) = shared.leader.lock().take() {
+                leader.end();
             }
             return Err(TeamError::Missing { job, missing, size, seconds });
         }
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Which process this is: 0 is the first.
+    /// The rank of this process, from 0.
     pub fn rank(&self) -> u32 {
-        self.shared.seat.rank
+        self.shared.member.rank
     }
 
-    /// How many processes there are.
+    /// The number of processes.
     pub fn size(&self) -> u32 {
-        self.shared.seat.size
+        self.shared.member.size
     }
 
     /// The name of the job.
     pub fn job(&self) -> &str {
-        &self.shared.seat.job
+        &self.shared.member.job
     }
 
-    /// Whether a rank is at the same machine, so that its memory can be used directly.
+    /// Whether a rank is on the same machine, so that its memory can be used directly.
     pub fn is_near(&self, rank: u32) -> bool {
         let machines = &self.shared.machines;
         machines.get(rank as usize) == Some(&machines[self.rank() as usize])
     }
 
-    /// The machine of a rank: a number that ranks of one machine have in common.
+    /// The machine of a rank: a number that ranks of one machine share.
     ///
     /// # Panics
     /// If there is no such rank.
     pub fn machine_of(&self, rank: u32) -> u32 {
-        self.captain_of(rank)
+        self.leader_of(rank)
     }
 
-    /// An error with the rank, if it is known that somebody was lost.
+    /// Fails with the rank if a loss is known.
     pub fn check_complete(&self) -> Result<(), TeamError> {
         self.complete_without(self.shared.board.lost())
     }
 
-    /// The same, when others may have heard of a loss earlier: waits until it would be known here.
+    /// Like [`check_complete`](Self::check_complete), when others may know of a loss earlier: waits
+    /// until it would be known here.
     pub fn check_complete_soon(&self) -> Result<(), TeamError> {
-        self.complete_without(self.shared.board.wait_for_loss(HEARSAY))
+        self.complete_without(self.shared.board.wait_for_loss(LOSS_SPREAD_TIME))
     }
 
     fn complete_without(&self, lost: Option<u32>) -> Result<(), TeamError> {
-        lost.map_or(Ok(()), |rank| Err(self.shared.error(Missing::Lost(rank))))
+        lost.map_or(Ok(()), |rank| Err(self.shared.error(MissingRank::Lost(rank))))
     }
 
-    /// The captain of a rank's machine.
-    pub(crate) fn captain_of(&self, rank: u32) -> u32 {
+    /// The machine leader of a rank.
+    pub(crate) fn leader_of(&self, rank: u32) -> u32 {
         self.shared.machines[rank as usize]
     }
 
-    /// Whether this process is the captain of its machine.
-    fn is_captain(&self) -> bool {
+    /// Whether this process is the leader of its machine.
+    fn is_leader(&self) -> bool {
         self.shared.machines[self.rank() as usize] == self.rank()
     }
 
     /// Whether there are several machines.
-    fn spans(&self) -> bool {
+    fn is_multi_machine(&self) -> bool {
         let machines = &self.shared.machines;
         machines.iter().any(|machine| *machine != machines[0])
     }
 
-    /// Comes to a collective call with some bytes, no more than a slot has.
-    pub(crate) fn call(&self, call: Call, bytes: &[u8]) -> Result<Met<'_>, TeamError> {
-        let made = self.shared.turn.lock();
+    /// Makes a collective call with some bytes, at most those of a slot.
+    pub(crate) fn call(&self, call: Call, bytes: &[u8]) -> Result<CompletedRound<'_>, TeamError> {
+        let made = self.shared.created.lock();
         self.shared.call(call, bytes, made)
     }
 
-    /// Memory in common with those of this machine, of a shape and with places that they know, and
-    /// its number; the numbers of what was made are the same everywhere.
-    pub(crate) fn share(
+    /// Allocates memory shared by the ranks of this machine, of a known shape and with known
+    /// places. Returns it with its number; objects have the same number everywhere.
+    pub(crate) fn allocate_shared(
         &self,
-        met: Met<'_>,
-        shape: MemoryShape,
+        met: CompletedRound<'_>,
+        shape: SharedMemoryShape,
         places: Vec<Option<(usize, usize)>>,
-    ) -> Result<(u64, Arc<Near>), TeamError> {
-        let Met { mut made, .. } = met;
+    ) -> Result<(u64, Arc<MachineMemory>), TeamError> {
+        let CompletedRound { mut made, .. } = met;
         *made += 1;
         let number = *made;
         let shared = &*self.shared;
-        let made_here = self.is_captain().then(|| {
-            let memory = room::new_memory(shape)?;
-            let given = shared.meeting.hand_out(number, &memory);
+        let made_here = self.is_leader().then(|| {
+            let memory = free_memory::allocate(shape)?;
+            let given = shared.rendezvous.hand_out(number, &memory);
             given.map(|()| memory).map_err(|error| error.to_string())
         });
         let made = self.agree(made, made_here.as_ref().and_then(|made| made.as_ref().err()))?;
         let own = match made_here {
             Some(made_here) => made_here,
-            None => match shared.meeting.take(number, || shared.board.lost().is_some()) {
-                Some(taken) => CommonMemory::of(taken, shape).map_err(|error| error.to_string()),
+            None => match shared.rendezvous.take(number, || shared.board.lost().is_some()) {
+                Some(taken) => {
+                    SharedMemory::from_descriptor(taken, shape).map_err(|error| error.to_string())
+                }
                 None => Err("it was not handed out".to_owned()),
             },
         };
-        let near = own.map(|memory| Arc::new(Near::new(Arc::new(memory).part(0), places)));
-        // Before anybody elsewhere can know of it.
-        if let (Ok(near), true) = (&near, self.is_captain() && self.spans()) {
+        let near = own.map(|memory| Arc::new(MachineMemory::new(Arc::new(memory).part(0), places)));
+        // Before other machines can know of it.
+        if let (Ok(near), true) = (&near, self.is_leader() && self.is_multi_machine()) {
             shared.registry.add_memory(number, near.clone(), self.size());
         }
         drop(self.agree(made, near.as_ref().err())?);
         near.map(|near| (number, near)).map_err(TeamError::Memory)
     }
 
-    /// This rank has no use for memory any more.
-    pub(crate) fn let_go(&self, number: u64, near: &Near) {
-        if !self.spans() || self.shared.board.lost().is_some() {
+    /// Releases memory that this rank does not use any more.
+    pub(crate) fn release(&self, number: u64, near: &MachineMemory) {
+        if !self.is_multi_machine() || self.shared.board.lost().is_some() {
             return;
         }
-        near.let_go();
+        near.release();
         let machines: BTreeSet<u32> = self.shared.machines.iter().copied().collect();
-        for captain in machines.into_iter().filter(|captain| !self.is_near(*captain)) {
-            // Whoever is lost has no memory to be freed.
-            if let Ok(pending) = self.start_asking(captain, ToServer::LetGo { memory: number }) {
+        for leader in machines.into_iter().filter(|leader| !self.is_near(*leader)) {
+            // A lost machine has no memory to release.
+            if let Ok(pending) = self.start_request(leader, DataRequest::Release { memory: number })
+            {
                 drop(pending);
             }
         }
     }
 
-    /// Has the data servers know a function; its number.
-    pub(crate) fn serve_callback(
+    /// Registers a function with the data servers; returns its number.
+    pub(crate) fn register_callback(
         &self,
         function: Arc<CallbackFn>,
         call: Call,
@@ -264,12 +278,12 @@ impl Team {
         let mut made = met.made;
         *made += 1;
         let number = *made;
-        let started = self.is_captain().then(|| {
+        let started = self.is_leader().then(|| {
             self.shared.registry.add_callback(number, function);
-            let mut captain = self.shared.captain.lock();
-            if captain.is_none() {
-                let (seat, board) = (&self.shared.seat, self.shared.board.clone());
-                *captain = Some(Captain::alone(seat, board, self.shared.registry.clone())?);
+            let mut leader = self.shared.leader.lock();
+            if leader.is_none() {
+                let (member, board) = (&self.shared.member, self.shared.board.clone());
+                *leader = Some(MachineLeader::alone(member, board, self.shared.registry.clone())?);
             }
             Ok::<(), TeamError>(())
         });
@@ -278,12 +292,12 @@ impl Team {
         Ok(number)
     }
 
-    /// Has the data server of this machine forget a function, if it is this process that serves.
+    /// Removes a function from the data server of this machine, if this process runs it.
     pub(crate) fn forget_callback(&self, number: u64) {
         self.shared.registry.remove_callback(number);
     }
 
-    /// Says whether something went wrong here, and hears whether it did elsewhere.
+    /// Tells all ranks whether something went wrong here, and fails if it did on any.
     fn agree<'a>(
         &'a self,
         made: MutexGuard<'a, u64>,
@@ -303,39 +317,39 @@ impl Team {
     }
 }
 
-impl Shared {
+impl TeamState {
     fn call<'a>(
         &'a self,
         call: Call,
         bytes: &[u8],
         made: MutexGuard<'a, u64>,
-    ) -> Result<Met<'a>, TeamError> {
+    ) -> Result<CompletedRound<'a>, TeamError> {
         let round = self.board.enter().map_err(|missing| self.error(missing))?;
         self.board.write(round, call, bytes);
-        self.board.meet().map_err(|missing| self.error(missing))?;
-        let calls = || (0..self.seat.size).map(|rank| self.board.call(round, rank));
+        self.board.complete_round().map_err(|missing| self.error(missing))?;
+        let calls = || (0..self.member.size).map(|rank| self.board.call(round, rank));
         if calls().all(|other| call.fits(other)) {
-            return Ok(Met { shared: self, round, made });
+            return Ok(CompletedRound { shared: self, round, made });
         }
         let calls = calls().collect();
-        Err(TeamError::Disagree { job: self.seat.job.clone(), calls })
+        Err(TeamError::Disagree { job: self.member.job.clone(), calls })
     }
 
-    /// Why somebody is waited for in vain.
-    pub fn error(&self, missing: Missing) -> TeamError {
-        let job = self.seat.job.clone();
+    /// The error for a missing rank.
+    pub fn error(&self, missing: MissingRank) -> TeamError {
+        let job = self.member.job.clone();
         match missing {
-            Missing::Lost(rank) => TeamError::Lost { job, rank },
-            Missing::Left(rank) => TeamError::Left { job, rank },
+            MissingRank::Lost(rank) => TeamError::Lost { job, rank },
+            MissingRank::Left(rank) => TeamError::Left { job, rank },
         }
     }
 }
 
-impl Met<'_> {
-    /// What each rank has told, where it has said how much that is.
+impl CompletedRound<'_> {
+    /// The bytes of each rank in a gather.
     pub fn all(&self) -> Vec<Vec<u8>> {
         let board = &self.shared.board;
-        let told = (0..self.shared.seat.size).map(|rank| match board.call(self.round, rank) {
+        let told = (0..self.shared.member.size).map(|rank| match board.call(self.round, rank) {
             Call::Gather { bytes } => {
                 let len = usize::try_from(bytes).unwrap_or(0).min(SLOT_BYTES);
                 self.of(rank, len)
@@ -345,7 +359,7 @@ impl Met<'_> {
         told.collect()
     }
 
-    /// So many bytes of what a rank has told.
+    /// The first `len` bytes of a rank.
     pub fn of(&self, rank: u32, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         self.shared.board.read(self.round, rank, &mut bytes);
@@ -353,21 +367,21 @@ impl Met<'_> {
     }
 }
 
-impl Drop for Shared {
+impl Drop for TeamState {
     fn drop(&mut self) {
         self.board.leave();
-        // Whoever serves others stays until they have left.
-        let Some(mut captain) = self.captain.lock().take() else { return };
+        // A machine leader stays until the others have left.
+        let Some(mut leader) = self.leader.lock().take() else { return };
         self.board.wait_for_end();
-        captain.say_farewell();
-        drop(self.link.lock().take());
-        captain.end();
+        leader.wait_for_others();
+        drop(self.data_connections.lock().take());
+        leader.end();
     }
 }
 
 impl fmt::Debug for Team {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Seat { job, size, rank } = &self.shared.seat;
+        let Member { job, size, rank } = &self.shared.member;
         write!(f, "Team(rank {rank} of {size}, job {job})")
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use pario_net::{CommonMemory, MemoryPart, MemoryShape, SpaceId};
+use pario_net::{SharedMemory, SharedMemoryPart, SharedMemoryShape, SpaceId};
 use pario_proto::{
     Access, Call, CallOutcome, CollectiveError, CoordinationTable, Failure, FileId, FileKind,
     FilePath, FileRecord, Grant, Member, Mode, Opened, SharedCall, SharedFileId, TableLocation,
@@ -22,7 +22,7 @@ pub struct HomeNode {
     registry: JobRegistry<u32, Ticket>,
     job_memories: JobMemories,
     /// The job memory, once the job has one.
-    memory: Option<Arc<CommonMemory>>,
+    memory: Option<Arc<SharedMemory>>,
     path: FilePath,
     size: u32,
     /// Open handles, and the processes that they belong to.
@@ -105,7 +105,7 @@ impl HomeNode {
         callers: &[u32],
         (mode, is_created): (Mode, bool),
         has_table: bool,
-    ) -> Result<(SharedFileId, Option<MemoryPart>)> {
+    ) -> Result<(SharedFileId, Option<SharedMemoryPart>)> {
         ensure!(callers.iter().copied().eq(0..self.size), "{callers:?} open the file");
         self.clock += 1;
         let spaces: Vec<SpaceId> = callers.iter().map(|rank| self.space(*rank)).collect();
@@ -138,8 +138,9 @@ impl HomeNode {
         self.job_memories.add(id, USER, &memory);
         let (words, bytes) =
             (CoordinationTable::word_count(self.size), CoordinationTable::BUFFER_BYTES);
-        let shape = MemoryShape { parts: CoordinationTable::TABLES_PER_JOB as usize, words, bytes };
-        let shared = CommonMemory::of(self.job_memories.share(id, USER)?, shape)?;
+        let shape =
+            SharedMemoryShape { parts: CoordinationTable::TABLES_PER_JOB as usize, words, bytes };
+        let shared = SharedMemory::from_descriptor(self.job_memories.share(id, USER)?, shape)?;
         self.memory = Some(Arc::new(shared));
         Ok(true)
     }

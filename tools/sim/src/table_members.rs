@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use anyhow::{Result, bail};
 use fastrand::Rng;
-use pario_net::MemoryPart;
+use pario_net::SharedMemoryPart;
 use pario_proto::{
     BroadcastChunk, BytesUse, Call, CallArrival, CallOutcome, CollectiveError, CoordinationTable,
     SharedCall,
@@ -17,7 +17,7 @@ use crate::world::Ticket;
 
 /// The table, and the ranks that sleep.
 pub struct TableMembers {
-    memory: MemoryPart,
+    memory: SharedMemoryPart,
     sleepers: Vec<Sleeper>,
     /// The rank that was the last to see that all ranks have closed the file.
     last_to_close: Cell<Option<u32>>,
@@ -60,7 +60,7 @@ pub enum Progress {
 }
 
 impl TableMembers {
-    pub fn new(memory: MemoryPart) -> Self {
+    pub fn new(memory: SharedMemoryPart) -> Self {
         Self { memory, sleepers: Vec::new(), last_to_close: Cell::new(None) }
     }
 

@@ -1,7 +1,7 @@
 //! Contiguous put, get and accumulate, and atomic updates.
 
 use libc::{c_int, c_long, c_void};
-use pario::team::{Number, Segments, Started};
+use pario::team::{Number, PendingAccess, Segments};
 
 use super::{Armci, byte_count, current};
 use crate::boundary::return_errno;
@@ -112,7 +112,7 @@ impl Scale {
         rank: u32,
         offset: usize,
         bytes: &[u8],
-    ) -> CallResult<Started<'static>> {
+    ) -> CallResult<PendingAccess<'static>> {
         let to = (segments, rank, offset);
         match self {
             Self::Int(factor) => add(to, factor, bytes),
@@ -167,7 +167,7 @@ fn add<T: Number>(
     (segments, rank, offset): (&Segments, u32, usize),
     factor: T,
     bytes: &[u8],
-) -> CallResult<Started<'static>> {
+) -> CallResult<PendingAccess<'static>> {
     let is_aligned = bytes.as_ptr().cast::<T>().is_aligned();
     if is_aligned && bytes.len().is_multiple_of(size_of::<T>()) {
         let count = bytes.len() / size_of::<T>();
@@ -189,7 +189,7 @@ impl Armci {
         dst: *const c_void,
         bytes: c_int,
         proc: c_int,
-    ) -> CallResult<(u32, Started<'static>)> {
+    ) -> CallResult<(u32, PendingAccess<'static>)> {
         let (rank, len) = (self.rank(proc)?, byte_count(bytes)?);
         let (allocation, offset) = self.find(rank, dst, len)?;
         // SAFETY: the caller guarantees it.
@@ -207,7 +207,7 @@ impl Armci {
         dst: *mut c_void,
         bytes: c_int,
         proc: c_int,
-    ) -> CallResult<(u32, Started<'static>)> {
+    ) -> CallResult<(u32, PendingAccess<'static>)> {
         let (rank, len) = (self.rank(proc)?, byte_count(bytes)?);
         let (allocation, offset) = self.find(rank, src, len)?;
         // SAFETY: the caller guarantees it.
@@ -227,7 +227,7 @@ impl Armci {
         dst: *const c_void,
         bytes: c_int,
         proc: c_int,
-    ) -> CallResult<(u32, Started<'static>)> {
+    ) -> CallResult<(u32, PendingAccess<'static>)> {
         let (rank, len) = (self.rank(proc)?, byte_count(bytes)?);
         let (allocation, offset) = self.find(rank, dst, len)?;
         // SAFETY: the caller guarantees it.
@@ -236,7 +236,7 @@ impl Armci {
     }
 }
 
-fn wait((_, started): (u32, Started<'static>)) -> CallResult<c_int> {
+fn wait((_, started): (u32, PendingAccess<'static>)) -> CallResult<c_int> {
     team_result(started.wait()).map(|()| 0)
 }
 

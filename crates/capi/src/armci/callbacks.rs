@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use libc::{c_int, c_void};
-use pario::team::{Callback, CallbackPending};
+use pario::team::{Callback, PendingCallback};
 use parking_lot::Mutex;
 
 use super::access::caller_bytes;
@@ -34,7 +34,7 @@ pub struct CallbackTable {
 
 /// A call under way, and the memory for its result.
 struct PendingCall {
-    pending: CallbackPending,
+    pending: PendingCallback,
     result: *mut c_void,
     room: usize,
     len: *mut c_int,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use libc::{c_int, c_void};
-use pario::team::{Piece, Started};
+use pario::team::{PendingAccess, SegmentPiece};
 
 use super::access::{Scale, caller_bytes, caller_bytes_mut};
 use super::nonblocking::{armci_hdl_t, start_nonblocking};
@@ -68,7 +68,7 @@ impl Armci {
         list: *const armci_giov_t,
         len: c_int,
         proc: c_int,
-    ) -> CallResult<(u32, Started<'static>)> {
+    ) -> CallResult<(u32, PendingAccess<'static>)> {
         let rank = self.rank(proc)?;
         // SAFETY: the caller guarantees it.
         let pairs = unsafe { pairs(list, len)? };
@@ -80,11 +80,11 @@ impl Armci {
             let (allocation, offset) = self.find(rank, there, bytes)?;
             let key = std::sync::Arc::as_ptr(&allocation).addr();
             let known = by_memory.entry(key).or_insert_with(|| (allocation, Vec::new()));
-            known.1.push((own, Piece { offset, len: bytes }));
+            known.1.push((own, SegmentPiece { offset, len: bytes }));
         }
         for (allocation, pieces) in by_memory.into_values() {
             let segments = &allocation.segments;
-            let places: Vec<Piece> = pieces.iter().map(|(_, piece)| *piece).collect();
+            let places: Vec<SegmentPiece> = pieces.iter().map(|(_, piece)| *piece).collect();
             let total = places.iter().map(|piece| piece.len).sum();
             match kind {
                 TransferKind::Put => {
@@ -117,7 +117,7 @@ impl Armci {
                 }
             }
         }
-        Ok((rank, Started::done()))
+        Ok((rank, PendingAccess::done()))
     }
 }
 

@@ -36,7 +36,7 @@ pub struct Armci {
     pub allocations: RwLock<Vec<Arc<Allocation>>>,
     /// The mutexes of all processes.
     pub mutexes: Mutex<Option<Mutexes>>,
-    /// Started requests, by the id in their handle.
+    /// PendingAccess requests, by the id in their handle.
     pub requests: Mutex<HashMap<c_int, NbRequest>>,
     /// Registered callbacks, and calls of them.
     pub callbacks: CallbackTable,
@@ -208,7 +208,7 @@ pub extern "C" fn ARMCI_Lock(mutex: c_int, proc: c_int) {
     exit_on_error("ARMCI_Lock", || {
         let armci = current()?;
         let (rank, mutexes) = (armci.rank(proc)?, mutexes(&armci)?);
-        team_result(mutexes.lock(rank, number(mutex)?).map(pario::team::Unlock::keep))
+        team_result(mutexes.lock(rank, number(mutex)?).map(pario::team::TeamMutexGuard::keep))
     });
 }
 

@@ -4,7 +4,7 @@
 //! dimension `i`, and the strides are the distances between them in bytes.
 
 use libc::{c_int, c_void};
-use pario::team::{Started, Strided};
+use pario::team::{PendingAccess, Strided};
 
 use super::Armci;
 use super::access::{Scale, caller_bytes, caller_bytes_mut};
@@ -72,7 +72,7 @@ impl Armci {
         &self,
         kind: TransferKind,
         region: StridedRegion,
-    ) -> CallResult<(u32, Started<'static>)> {
+    ) -> CallResult<(u32, PendingAccess<'static>)> {
         let StridedRegion { own: start, own_strides, there, there_strides, count, levels, proc } =
             region;
         let rank = self.rank(proc)?;
@@ -119,7 +119,7 @@ impl Armci {
                 begun.into_iter().try_for_each(|one| team_result(one.wait()))?;
             }
         }
-        Ok((rank, Started::done()))
+        Ok((rank, PendingAccess::done()))
     }
 }
 

@@ -209,7 +209,7 @@ fn rank_address(
     }
     let parent = || rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
     let job = rank.job.clone().unwrap_or_else(|| format!("of-{}", parent()));
-    let path = PrivateListener::meeting_path("flow", &format!("{program}\0{job}"));
+    let path = PrivateListener::rendezvous_path("flow", &format!("{program}\0{job}"));
     path.map(Address::unix).map_err(|error| LaunchError::Start {
         process: placement.processes()[0].name.clone(),
         message: format!("cannot choose a path for its socket: {error}"),

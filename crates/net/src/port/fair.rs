@@ -1,20 +1,21 @@
-//! Turns between the senders of a port: round robin over one line per sender, without I/O.
+//! Fair turns between the senders of a port: round robin over one queue per sender, without I/O.
 //!
 //! Invariants: the items of one sender come out in the order in which they went in. While several
-//! senders have something, none takes more than [`TURN`] steps before the next one has its turn: so a
-//! sender waits for at most [`TURN`] steps of each other, however much one of them sends.
+//! senders have items, none takes more than [`STEPS_PER_TURN`] steps before the next one has its
+//! turn: so a sender waits for at most [`STEPS_PER_TURN`] steps of each other, however much one of
+//! them sends.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
 /// The steps that a sender takes in one turn. A step is one token.
-pub(crate) const TURN: u32 = 16;
+pub(crate) const STEPS_PER_TURN: u32 = 16;
 
 /// Empty lines that are kept for the next senders.
 const SPARE_LINES: usize = 8;
 
-/// What waits, by sender. An item may take several steps.
-pub(crate) struct FairLines<K, T> {
+/// Waiting items by sender. An item may take several steps.
+pub(crate) struct FairQueue<K, T> {
     /// The sender whose turn it is. Its line is never empty.
     current: Option<(K, VecDeque<T>)>,
     steps_left: u32,
@@ -24,7 +25,7 @@ pub(crate) struct FairLines<K, T> {
     spare: Vec<VecDeque<T>>,
 }
 
-impl<K: Copy + Eq + Hash, T> FairLines<K, T> {
+impl<K: Copy + Eq + Hash, T> FairQueue<K, T> {
     pub fn new() -> Self {
         Self {
             current: None,
@@ -44,7 +45,7 @@ impl<K: Copy + Eq + Hash, T> FairLines<K, T> {
                 let mut line = self.spare.pop().unwrap_or_default();
                 line.push_back(item);
                 self.current = Some((sender, line));
-                self.steps_left = TURN;
+                self.steps_left = STEPS_PER_TURN;
                 return;
             }
         }
@@ -80,14 +81,14 @@ impl<K: Copy + Eq + Hash, T> FairLines<K, T> {
         }
     }
 
-    /// Whether a turn has just begun: who puts items in from elsewhere does so now.
+    /// Whether a turn has just begun: the time to add items from elsewhere.
     #[inline]
     pub fn is_between_turns(&self) -> bool {
-        self.steps_left == TURN || self.current.is_none()
+        self.steps_left == STEPS_PER_TURN || self.current.is_none()
     }
 
     fn next_turn(&mut self) {
-        self.steps_left = TURN;
+        self.steps_left = STEPS_PER_TURN;
         if let Some((sender, line)) = self.current.take() {
             if !line.is_empty() {
                 self.ring.push_back(sender);
@@ -128,7 +129,7 @@ mod tests {
         /// for more than a turn of each other one.
         #[test]
         fn no_sender_waits_for_more_than_a_turn_of_each_other(events in events()) {
-            let mut lines: FairLines<u8, (u8, Item)> = FairLines::new();
+            let mut lines: FairQueue<u8, (u8, Item)> = FairQueue::new();
             let mut expected: HashMap<u8, VecDeque<Item>> = HashMap::new();
             // For each sender that waits: the steps of each other one since it waits.
             let mut waited: HashMap<u8, HashMap<u8, u32>> = HashMap::new();
@@ -165,7 +166,7 @@ mod tests {
                                 if *other != sender {
                                     let steps = steps.entry(sender).or_default();
                                     *steps += 1;
-                                    prop_assert!(*steps <= TURN, "{} waits for {}", other, sender);
+                                    prop_assert!(*steps <= STEPS_PER_TURN, "{} waits for {}", other, sender);
                                 }
                             }
                         }
@@ -179,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_one_does_not_hold_up_another() {
-        let mut lines = FairLines::new();
+        let mut lines = FairQueue::new();
         for number in 0..100_000 {
             lines.push("flood", number);
         }
@@ -188,6 +189,6 @@ mod tests {
         }
         lines.push("honest", -1);
         let before = std::iter::from_fn(|| lines.pop()).position(|item| item == -1).unwrap();
-        assert!(before <= TURN as usize, "{before} were before it");
+        assert!(before <= STEPS_PER_TURN as usize, "{before} were before it");
     }
 }

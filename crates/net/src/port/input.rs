@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::fair::FairLines;
-use super::queue::{Item, Nothing, Queue, SenderKey, Sink};
+use super::fair::FairQueue;
+use super::queue::{Item, NoToken, Queue, SenderKey, Sink};
 use super::{OutputPort, UNLIMITED};
 use crate::core::Core;
 use crate::error::RecvError;
-use crate::run::Run;
+use crate::frame_run::FrameRun;
 use crate::sender::Sender;
 use crate::token::Token;
 use crate::waiter::Waiter;
 
-/// A thread that always finds a token never waits, so it never polls nor sends what it has gathered:
-/// it does both after this many tokens, so that the flood of one link does not hold up the others.
-const LOOK_EVERY: u32 = 64;
+/// A thread that always finds a token never waits, so it never polls nor flushes. It does both
+/// after this many tokens, so that the flood of one link does not hold up the others.
+const POLL_EVERY: u32 = 64;
 
-/// Where tokens of one type come in. Dropping it takes the name out of the directory; what was not
-/// received is gone, and senders learn that the port is closed.
+/// The receiving end of a port for tokens of one type. Dropping it removes the name from the
+/// directory and drops the tokens in it; senders learn that the port is closed.
 ///
 /// Several threads may receive from one port; each token goes to one of them.
 pub struct InputPort<T: Token> {
@@ -31,13 +31,13 @@ pub struct InputPort<T: Token> {
     taken: Mutex<Taken<T>>,
 }
 
-/// What was taken out of the queue in one go, to be received one by one.
+/// Items taken out of the queue, to be received one by one.
 struct Taken<T> {
-    /// What arrived, before it is put into the lines of its senders; empty in between.
+    /// Arrived items before they are sorted by sender; empty in between.
     arrived: VecDeque<Item<T>>,
-    lines: FairLines<SenderKey, Item<T>>,
+    lines: FairQueue<SenderKey, Item<T>>,
     /// Tokens received since this thread last looked around.
-    since_look: u32,
+    since_poll: u32,
     /// Bytes of received local tokens whose room was not given back yet.
     local_bytes: usize,
     count: u64,
@@ -45,64 +45,64 @@ struct Taken<T> {
 
 impl<T: Token> InputPort<T> {
     pub(crate) fn new(queue: Arc<Queue<T>>) -> Self {
-        let (arrived, lines) = (VecDeque::new(), FairLines::new());
-        let taken = Taken { arrived, lines, since_look: 0, local_bytes: 0, count: 0 };
+        let (arrived, lines) = (VecDeque::new(), FairQueue::new());
+        let taken = Taken { arrived, lines, since_poll: 0, local_bytes: 0, count: 0 };
         Self { queue, taken: Mutex::new(taken) }
     }
 
-    /// The next token; waits until there is one.
+    /// Waits for the next token and returns it.
     pub fn recv(&self) -> Result<T, RecvError> {
         self.recv_with(None, |token, _| token)
     }
 
-    /// The next token, if one comes within this time.
+    /// Returns the next token if one comes within this time.
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvError> {
         self.recv_with(Some(timeout), |token, _| token)
     }
 
     /// The next token, if there is one now.
     ///
-    /// What has arrived at this process but was not looked at yet is not there yet; the space
-    /// looks at it within a few milliseconds at most.
+    /// Bytes that have arrived at this process and that no thread has read yet do not count; the
+    /// space reads them within a few milliseconds.
     pub fn try_recv(&self) -> Result<T, RecvError> {
         self.try_recv_with(|token, _| token)
     }
 
-    /// The next token and who sent it; waits until there is one.
+    /// Waits for the next token and returns it with its sender.
     pub fn recv_from(&self) -> Result<(T, Arc<Sender>), RecvError> {
         self.recv_with(None, |token, run| (token, self.sender(run)))
     }
 
-    /// The next token and who sent it, if one comes within this time.
+    /// Returns the next token with its sender if one comes within this time.
     pub fn recv_from_timeout(&self, timeout: Duration) -> Result<(T, Arc<Sender>), RecvError> {
         self.recv_with(Some(timeout), |token, run| (token, self.sender(run)))
     }
 
-    /// Who sent what came with a run, or without one.
-    pub(crate) fn sender(&self, run: Option<&Run>) -> Arc<Sender> {
-        run.map_or(&self.queue.core().sender, Run::sender).clone()
+    /// The sender of a run, or of a local token.
+    pub(crate) fn sender(&self, run: Option<&FrameRun>) -> Arc<Sender> {
+        run.map_or(&self.queue.core().sender, FrameRun::sender).clone()
     }
 
-    /// The next token as `keep` makes it, of the token and the run it came with, if it came over a
-    /// link.
+    /// Returns the next token as converted by `keep`, which gets the token and, if it came over a
+    /// link, its run.
     #[inline]
     pub(crate) fn recv_with<R>(
         &self,
         timeout: Option<Duration>,
-        keep: impl Fn(T, Option<&Run>) -> R,
+        keep: impl Fn(T, Option<&FrameRun>) -> R,
     ) -> Result<R, RecvError> {
-        let (next, is_look_due) = {
+        let (next, is_poll_due) = {
             let mut taken = self.taken.lock();
             let next = self.next(&mut taken, None, &keep);
-            (next, taken.is_look_due())
+            (next, taken.is_poll_due())
         };
-        if is_look_due {
-            self.queue.core().look_around();
+        if is_poll_due {
+            self.queue.core().poll_once();
         }
         match next {
             Ok(received) => received,
-            Err(Nothing::Ever) => Err(self.closed()),
-            Err(Nothing::Yet) => self.wait(timeout.map(|timeout| Instant::now() + timeout), &keep),
+            Err(NoToken::Ever) => Err(self.closed()),
+            Err(NoToken::Yet) => self.wait(timeout.map(|timeout| Instant::now() + timeout), &keep),
         }
     }
 
@@ -111,7 +111,7 @@ impl<T: Token> InputPort<T> {
     pub(crate) fn next_or_watch(
         &self,
         waiter: Option<&Arc<Waiter>>,
-    ) -> Result<Result<T, RecvError>, Nothing> {
+    ) -> Result<Result<T, RecvError>, NoToken> {
         let mut taken = self.taken.lock();
         if waiter.is_some() {
             self.queue.forget_receivers();
@@ -123,17 +123,17 @@ impl<T: Token> InputPort<T> {
         self.queue.core()
     }
 
-    /// The same without waiting.
+    /// Like `recv_with`, without waiting.
     #[inline]
     pub(crate) fn try_recv_with<R>(
         &self,
-        keep: impl Fn(T, Option<&Run>) -> R,
+        keep: impl Fn(T, Option<&FrameRun>) -> R,
     ) -> Result<R, RecvError> {
         let next = self.next(&mut self.taken.lock(), None, &keep);
         match next {
             Ok(received) => received,
-            Err(Nothing::Ever) => Err(self.closed()),
-            Err(Nothing::Yet) => Err(RecvError::Empty { port: self.name().to_owned() }),
+            Err(NoToken::Ever) => Err(self.closed()),
+            Err(NoToken::Yet) => Err(RecvError::Empty { port: self.name().to_owned() }),
         }
     }
 
@@ -147,7 +147,7 @@ impl<T: Token> InputPort<T> {
         &self.queue.label.name
     }
 
-    /// A way to send to this port from the same space.
+    /// Opens an output port to this port from the same space.
     pub fn output(&self) -> OutputPort<T> {
         OutputPort::local(self.queue.clone())
     }
@@ -160,13 +160,13 @@ impl<T: Token> InputPort<T> {
     fn wait<R>(
         &self,
         deadline: Option<Instant>,
-        keep: &impl Fn(T, Option<&Run>) -> R,
+        keep: &impl Fn(T, Option<&FrameRun>) -> R,
     ) -> Result<R, RecvError> {
         let received = self.queue.core().wait(deadline, |waiter| {
             match self.next(&mut self.taken.lock(), Some(waiter), keep) {
                 Ok(received) => Some(received),
-                Err(Nothing::Ever) => Some(Err(self.closed())),
-                Err(Nothing::Yet) => None,
+                Err(NoToken::Ever) => Some(Err(self.closed())),
+                Err(NoToken::Yet) => None,
             }
         });
         received.unwrap_or_else(|| Err(RecvError::Timeout { port: self.name().to_owned() }))
@@ -177,27 +177,27 @@ impl<T: Token> InputPort<T> {
         &self,
         taken: &mut Taken<T>,
         waiter: Option<&Arc<Waiter>>,
-        keep: &impl Fn(T, Option<&Run>) -> R,
-    ) -> Result<Result<R, RecvError>, Nothing> {
+        keep: &impl Fn(T, Option<&FrameRun>) -> R,
+    ) -> Result<Result<R, RecvError>, NoToken> {
         loop {
             if let Some(item) = self.queue.take_urgent() {
                 self.count(taken);
                 match item {
                     Item::Local { token, .. } => return Ok(Ok(keep(token, None))),
-                    Item::Run(mut run) => {
+                    Item::FrameRun(mut run) => {
                         let received = self.decode(&mut run);
                         return Ok(received.map(|token| keep(token, Some(&run))));
                     }
                     Item::Lost(_) => continue,
                 }
             }
-            // Other senders take part in the turns as soon as the next one begins.
+            // Other senders join as soon as the next turn begins.
             if taken.lines.is_between_turns() && self.queue.has_arrived() {
-                // What arrives is no reason to wait.
+                // An empty queue is no reason to wait here.
                 let _nothing = self.queue.take_all(&mut taken.arrived, None);
                 taken.line_up();
             }
-            if let Some(Item::Run(run)) = taken.lines.front() {
+            if let Some(Item::FrameRun(run)) = taken.lines.front() {
                 let received = self.decode(run).map(|token| keep(token, Some(run)));
                 if run.is_empty() {
                     drop(taken.lines.pop());
@@ -219,10 +219,10 @@ impl<T: Token> InputPort<T> {
                         peer: peer.name.to_string(),
                     }));
                 }
-                Some(Item::Run(_)) => unreachable!("a run is received token by token"),
+                Some(Item::FrameRun(_)) => unreachable!("a run is received token by token"),
                 None => {
-                    // Who finds nothing waits, and so polls and sends.
-                    taken.since_look = 0;
+                    // The thread will wait, and so poll and flush.
+                    taken.since_poll = 0;
                     self.queue.release(std::mem::take(&mut taken.local_bytes));
                     self.queue.take_all(&mut taken.arrived, waiter)?;
                     taken.line_up();
@@ -234,11 +234,11 @@ impl<T: Token> InputPort<T> {
     #[inline]
     fn count(&self, taken: &mut Taken<T>) {
         taken.count += 1;
-        taken.since_look += 1;
+        taken.since_poll += 1;
         self.queue.taken.store(taken.count, Ordering::Relaxed);
     }
 
-    /// Room is given back when half of it was received, or when nothing is left.
+    /// Returns credit when half of it was received, or when nothing is left.
     #[inline]
     fn count_local(&self, taken: &mut Taken<T>, weight: usize) {
         let credit = self.queue.label.credit;
@@ -251,7 +251,7 @@ impl<T: Token> InputPort<T> {
     }
 
     #[inline]
-    fn decode(&self, run: &mut Run) -> Result<T, RecvError> {
+    fn decode(&self, run: &mut FrameRun) -> Result<T, RecvError> {
         run.next(T::decode).map_err(|error| RecvError::Undecodable {
             port: self.name().to_owned(),
             peer: run.sender().name.to_string(),
@@ -261,7 +261,7 @@ impl<T: Token> InputPort<T> {
 }
 
 impl<T> Taken<T> {
-    /// Puts what has arrived into the lines of its senders.
+    /// Sorts arrived items by sender.
     fn line_up(&mut self) {
         for item in self.arrived.drain(..) {
             self.lines.push(item.sender(), item);
@@ -269,10 +269,10 @@ impl<T> Taken<T> {
     }
 
     /// Whether the thread must poll the other links, because it received many tokens without a wait.
-    fn is_look_due(&mut self) -> bool {
-        let is_due = self.since_look >= LOOK_EVERY;
+    fn is_poll_due(&mut self) -> bool {
+        let is_due = self.since_poll >= POLL_EVERY;
         if is_due {
-            self.since_look = 0;
+            self.since_poll = 0;
         }
         is_due
     }
@@ -282,7 +282,7 @@ impl<T: Token> Drop for InputPort<T> {
     fn drop(&mut self) {
         self.queue.close();
         self.queue.core().withdraw(&self.queue.label);
-        // What a sender gets back does not matter any more, but tokens may hold ports themselves.
+        // Drop the tokens here, because they may hold ports themselves.
         let mut left = VecDeque::new();
         let _ = self.queue.take_all(&mut left, None);
     }

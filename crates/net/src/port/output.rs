@@ -8,109 +8,109 @@ use crate::channel::Channel;
 use crate::error::SendError;
 use crate::token::Token;
 
-/// A way to send tokens to an input port, wherever it is. Clones share order and credit.
+/// The sending end of a port, wherever its input is. Clones share order and credit.
 pub struct OutputPort<T: Token> {
-    way: Way<T>,
+    target: PortTarget<T>,
 }
 
-enum Way<T: Token> {
+enum PortTarget<T: Token> {
     Local(Arc<Queue<T>>),
     Remote(Arc<Channel>),
 }
 
 impl<T: Token> OutputPort<T> {
     pub(crate) fn local(queue: Arc<Queue<T>>) -> Self {
-        Self { way: Way::Local(queue) }
+        Self { target: PortTarget::Local(queue) }
     }
 
     pub(crate) fn remote(channel: Arc<Channel>) -> Self {
-        Self { way: Way::Remote(channel) }
+        Self { target: PortTarget::Remote(channel) }
     }
 
-    /// Sends a token. It waits only while the port is full, and no longer than
+    /// Sends a token. Waits only while the port is full, at most for
     /// [`send_wait`](crate::Options::send_wait).
     ///
     /// Over a link, the token leaves at once if this thread has not sent anything since it last
-    /// waited. Otherwise it leaves together with those that follow: when enough have gathered, when
-    /// this thread waits for something, after [`flush`](Self::flush), and in any case after
-    /// [`delay`](crate::Options::delay).
+    /// waited. Otherwise it is gathered with the tokens that follow. A batch leaves when it is
+    /// large enough, when this thread waits for something, after [`flush`](Self::flush), and in any
+    /// case after [`delay`](crate::Options::delay).
     #[inline]
     pub fn send(&self, token: T) -> Result<(), SendError<T>> {
-        match &self.way {
-            Way::Local(queue) => queue.send(token),
-            Way::Remote(channel) => channel.send(token, false),
+        match &self.target {
+            PortTarget::Local(queue) => queue.send(token),
+            PortTarget::Remote(channel) => channel.send(token, false),
         }
     }
 
-    /// Sends a token, and what was gathered.
+    /// Sends a token and the gathered ones at once.
     pub(crate) fn send_at_once(&self, token: T) -> Result<(), SendError<T>> {
-        match &self.way {
-            Way::Local(queue) => queue.send(token),
-            Way::Remote(channel) => channel.send(token, true),
+        match &self.target {
+            PortTarget::Local(queue) => queue.send(token),
+            PortTarget::Remote(channel) => channel.send(token, true),
         }
     }
 
-    /// Sends a small token that overtakes those that wait in the port, and passes also when the
-    /// port is full. Up to 1,024 may wait.
+    /// Sends a small token that overtakes those waiting in the port, and passes also when the port
+    /// is full. Up to 1,024 may wait.
     pub fn send_urgent(&self, token: T) -> Result<(), SendError<T>> {
-        match &self.way {
-            Way::Local(queue) => queue.send_urgent(token),
-            Way::Remote(channel) => channel.send_urgent(token),
+        match &self.target {
+            PortTarget::Local(queue) => queue.send_urgent(token),
+            PortTarget::Remote(channel) => channel.send_urgent(token),
         }
     }
 
-    /// Sends what was gathered.
+    /// Sends the gathered tokens.
     pub fn flush(&self) {
-        if let Way::Remote(channel) = &self.way {
+        if let PortTarget::Remote(channel) = &self.target {
             channel.flush();
         }
     }
 
-    /// Whether what is sent can arrive, as far as is known.
+    /// Whether tokens can arrive, as far as is known.
     pub(crate) fn is_open(&self) -> bool {
-        match &self.way {
-            Way::Local(queue) => queue.is_open(),
-            Way::Remote(channel) => channel.is_open(),
+        match &self.target {
+            PortTarget::Local(queue) => queue.is_open(),
+            PortTarget::Remote(channel) => channel.is_open(),
         }
     }
 
-    /// The way over a link, if the port is in another space.
+    /// The channel, if the port is in another space.
     pub(crate) fn channel(&self) -> Option<&Arc<Channel>> {
-        match &self.way {
-            Way::Local(_) => None,
-            Way::Remote(channel) => Some(channel),
+        match &self.target {
+            PortTarget::Local(_) => None,
+            PortTarget::Remote(channel) => Some(channel),
         }
     }
 
     /// Whether the port is in the same space, so that tokens move by pointer.
     pub fn is_local(&self) -> bool {
-        matches!(self.way, Way::Local(_))
+        matches!(self.target, PortTarget::Local(_))
     }
 
     /// The name of the space that has the port.
     pub fn peer(&self) -> &str {
-        match &self.way {
-            Way::Local(queue) => queue.core().name(),
-            Way::Remote(channel) => channel.peer(),
+        match &self.target {
+            PortTarget::Local(queue) => queue.core().name(),
+            PortTarget::Remote(channel) => channel.peer(),
         }
     }
 
     /// The name of the port.
     pub fn name(&self) -> &str {
-        match &self.way {
-            Way::Local(queue) => &queue.label.name,
-            Way::Remote(channel) => channel.port(),
+        match &self.target {
+            PortTarget::Local(queue) => &queue.label.name,
+            PortTarget::Remote(channel) => channel.port(),
         }
     }
 }
 
 impl<T: Token> Clone for OutputPort<T> {
     fn clone(&self) -> Self {
-        let way = match &self.way {
-            Way::Local(queue) => Way::Local(queue.clone()),
-            Way::Remote(channel) => Way::Remote(channel.clone()),
+        let target = match &self.target {
+            PortTarget::Local(queue) => PortTarget::Local(queue.clone()),
+            PortTarget::Remote(channel) => PortTarget::Remote(channel.clone()),
         };
-        Self { way }
+        Self { target }
     }
 }
 

@@ -1,7 +1,7 @@
-//! The queue of an input port: what all senders and the receivers share.
+//! The queue of an input port, shared by all senders and receivers.
 //!
-//! Tokens of the own space wait as they are. What came over links waits as *runs*: pieces of
-//! packets that are decoded when they are received, by the thread that receives them.
+//! Local tokens wait as they are. Tokens from links wait as *runs*: frames of a packet that the
+//! receiving thread decodes.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -14,28 +14,28 @@ use parking_lot::Mutex;
 use super::{UNLIMITED, URGENT_LIMIT};
 use crate::core::Core;
 use crate::error::SendError;
-use crate::run::Run;
+use crate::frame_run::FrameRun;
 use crate::sender::Sender;
 use crate::token::{Token, TokenKind};
 use crate::waiter::{Waiter, Waiters};
 
-/// What a link sees of a port.
+/// A port as a link sees it.
 pub(crate) trait Sink: Send + Sync {
-    /// Puts runs into the queue; false if the port is closed.
-    fn deliver(&self, run: Run, urgent: bool) -> bool;
-    /// Tells the receiver that a peer was lost.
-    fn lost(&self, peer: &Arc<Sender>);
-    /// Nothing will be put in any more, and receivers learn it.
+    /// Adds a run to the queue. Returns false if the port is closed.
+    fn deliver(&self, run: FrameRun, urgent: bool) -> bool;
+    /// Reports a lost peer to the receiver.
+    fn report_lost(&self, peer: &Arc<Sender>);
+    /// Closes the queue; receivers get an error.
     fn close(&self);
     /// Name and number.
     fn label(&self) -> &PortLabel;
-    /// Tokens put in, and taken out.
+    /// The numbers of tokens added and taken.
     fn flow(&self) -> (u64, u64);
     /// For a sender of the same space.
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
-/// What identifies a port.
+/// The identity of a port.
 #[derive(Debug)]
 pub(crate) struct PortLabel {
     pub name: String,
@@ -43,7 +43,7 @@ pub(crate) struct PortLabel {
     pub kind: TokenKind,
     /// Bytes that may be under way per sender.
     pub credit: i64,
-    /// Whether the directory does not know it.
+    /// Whether it is hidden from the directory.
     pub is_private: bool,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Queue<T> {
     pub label: PortLabel,
     core: Arc<Core>,
     state: Mutex<State<T>>,
-    /// Whether urgent tokens wait: receivers look here first.
+    /// Whether urgent tokens wait: receivers check this first.
     urgent_waits: AtomicBool,
     /// Whether other items have arrived since the receiver last took all.
     has_arrived: AtomicBool,
@@ -71,17 +71,17 @@ struct State<T> {
 
 pub(crate) enum Item<T> {
     Local { token: T, weight: usize },
-    Run(Box<Run>),
+    FrameRun(Box<FrameRun>),
     Lost(Arc<Sender>),
 }
 
 impl<T> Item<T> {
-    /// Who sent it. There is one [`Sender`] for each link, which the item keeps alive, so that its
-    /// address is that of no other.
+    /// The sender. There is one [`Sender`] for each link, which the item keeps alive, so that its
+    /// address is unique.
     pub fn sender(&self) -> SenderKey {
         match self {
             Item::Local { .. } => SenderKey(0),
-            Item::Run(run) => SenderKey(Arc::as_ptr(run.sender()).addr()),
+            Item::FrameRun(run) => SenderKey(Arc::as_ptr(run.sender()).addr()),
             Item::Lost(peer) => SenderKey(Arc::as_ptr(peer).addr()),
         }
     }
@@ -91,8 +91,8 @@ impl<T> Item<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SenderKey(usize);
 
-/// Why nothing is taken.
-pub(crate) enum Nothing {
+/// Why there is no token: not yet, or never again.
+pub(crate) enum NoToken {
     Yet,
     Ever,
 }
@@ -122,7 +122,7 @@ impl<T: Token> Queue<T> {
         usize::try_from(put.saturating_sub(self.taken.load(Ordering::Relaxed))).unwrap_or(0)
     }
 
-    /// Puts a token of the own space in. Waits while the port is full.
+    /// Adds a local token. Waits while the port is full.
     pub fn send(&self, token: T) -> Result<(), SendError<T>> {
         let weight = token.weight_bytes().max(1);
         let mut state = self.state.lock();
@@ -150,7 +150,7 @@ impl<T: Token> Queue<T> {
         Ok(())
     }
 
-    /// Puts a token in that overtakes the others and needs no room.
+    /// Adds a token that overtakes the others and needs no credit.
     pub fn send_urgent(&self, token: T) -> Result<(), SendError<T>> {
         let mut state = self.state.lock();
         let port = || self.label.name.clone();
@@ -183,7 +183,7 @@ impl<T: Token> Queue<T> {
         waited.is_some()
     }
 
-    /// Gives room back for tokens of the own space that were received.
+    /// Returns the credit of received local tokens.
     pub fn release(&self, bytes: usize) {
         if bytes > 0 && self.label.credit != UNLIMITED {
             let mut state = self.state.lock();
@@ -194,12 +194,12 @@ impl<T: Token> Queue<T> {
         }
     }
 
-    /// Whether somebody still receives.
+    /// Whether the port is open.
     pub fn is_open(&self) -> bool {
         !self.state.lock().closed
     }
 
-    /// Wakes nobody for what comes, until somebody waits again.
+    /// Removes the waiting receivers.
     pub fn forget_receivers(&self) {
         let _no_longer = self.state.lock().receivers.take();
     }
@@ -222,13 +222,12 @@ impl<T: Token> Queue<T> {
         self.has_arrived.load(Ordering::Acquire)
     }
 
-    /// Exchanges the empty `items` for all that wait. Otherwise, `waiter` will be woken when there
-    /// is something.
+    /// Exchanges the empty `items` for all waiting ones. If there are none, registers the waiter.
     pub fn take_all(
         &self,
         items: &mut VecDeque<Item<T>>,
         waiter: Option<&Arc<Waiter>>,
-    ) -> Result<(), Nothing> {
+    ) -> Result<(), NoToken> {
         let mut state = self.state.lock();
         if !state.items.is_empty() {
             std::mem::swap(&mut state.items, items);
@@ -239,23 +238,23 @@ impl<T: Token> Queue<T> {
             return Ok(());
         }
         if state.closed {
-            return Err(Nothing::Ever);
+            return Err(NoToken::Ever);
         }
         if let Some(waiter) = waiter {
             state.receivers.add(waiter);
         }
-        Err(Nothing::Yet)
+        Err(NoToken::Yet)
     }
 }
 
 impl<T: Token> Sink for Queue<T> {
-    fn deliver(&self, run: Run, urgent: bool) -> bool {
+    fn deliver(&self, run: FrameRun, urgent: bool) -> bool {
         let mut state = self.state.lock();
         if state.closed {
             return false;
         }
         state.put += u64::from(run.frame_count());
-        let run = Item::Run(Box::new(run));
+        let run = Item::FrameRun(Box::new(run));
         if urgent {
             state.urgent.push_back(run);
             self.urgent_waits.store(true, Ordering::Release);
@@ -269,7 +268,7 @@ impl<T: Token> Sink for Queue<T> {
         true
     }
 
-    fn lost(&self, peer: &Arc<Sender>) {
+    fn report_lost(&self, peer: &Arc<Sender>) {
         let mut state = self.state.lock();
         if state.closed {
             return;

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use pario_net::{BulkBuffer, Landing};
+use pario_net::{BulkBuffer, RecvBuffer};
 
 use super::ranges::{Batch, Place, ReadPiece};
 
@@ -23,7 +23,7 @@ unsafe impl Sync for Memory<'_> {}
 
 /// Places of a batch that were lent to its answer; taken back when this is dropped. The memory must
 /// live longer than this.
-pub struct Lent(Arc<Landing>);
+pub struct Lent(Arc<RecvBuffer>);
 
 impl<'b> Memory<'b> {
     /// Memory that can be used as long as the pieces are not.
@@ -58,7 +58,7 @@ impl<'b> Memory<'b> {
         let parts = batch.places.iter().map(|place| (self.start(*place), place.len));
         // SAFETY: `start` has checked that the places are within the pieces, which are borrowed for
         // longer than `Lent` lives; the caller sees to it that nobody uses them meanwhile.
-        unsafe { Landing::new(parts) }.map(Lent)
+        unsafe { RecvBuffer::new(parts) }.map(Lent)
     }
 
     /// The bytes of a place.
@@ -81,18 +81,18 @@ impl<'b> Memory<'b> {
 
 impl Lent {
     /// For the answer.
-    pub fn landing(&self) -> &Arc<Landing> {
+    pub fn landing(&self) -> &Arc<RecvBuffer> {
         &self.0
     }
 
     /// Takes the places back; whether the answer has filled them.
     pub fn take_back(self) -> bool {
-        self.0.end()
+        self.0.take_back()
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        self.0.end();
+        self.0.take_back();
     }
 }

@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use pario_net::{AskError, BULK_ALIGNMENT, Bulk, BulkBuffer, Pending};
-use pario_proto::{Answer, Grant, Request};
+use pario_net::{BULK_ALIGNMENT, Bulk, BulkBuffer, PendingReply, RpcError};
+use pario_proto::{Grant, ReplyMessage, Request};
 
 use super::File;
 use super::memory::Memory;
@@ -14,6 +14,7 @@ use super::ranges::batches;
 use super::transfer::Reading;
 use crate::connection::{Waiting, answered};
 use crate::error::Error;
+use crate::protocol::NodeProtocol;
 
 /// The most that one started request moves.
 const STARTED_LIMIT_BYTES: usize = 1 << 30;
@@ -251,8 +252,8 @@ impl Future for WriteRequest<'_> {
 }
 
 fn poll(
-    pending: &mut Pending<Answer<Bulk>>,
+    pending: &mut PendingReply<NodeProtocol>,
     context: &mut Context<'_>,
-) -> Poll<Result<Answer<Bulk>, AskError>> {
+) -> Poll<Result<ReplyMessage<Bulk>, RpcError>> {
     Pin::new(pending).poll(context)
 }

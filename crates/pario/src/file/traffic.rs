@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use pario_net::{CommonMemory, MemoryPart, MemoryShape};
+use pario_net::{SharedMemory, SharedMemoryPart, SharedMemoryShape};
 use pario_proto::{DescriptorRequest, DiskId, Traffic, TrafficAnswer};
 
 use crate::cluster::Shared;
@@ -16,7 +16,7 @@ const CHECK_EVERY: u64 = 64;
 
 /// The counters of this process at one node.
 pub(crate) struct TrafficTable {
-    memory: MemoryPart,
+    memory: SharedMemoryPart,
     disks: Vec<DiskId>,
     /// The connection to the node as it was when the table was made; none if the node is in this
     /// process.
@@ -39,8 +39,8 @@ impl TrafficTable {
         let (answer, descriptors) = cluster.descriptors(node, &request)?;
         let TrafficAnswer { disks } = postcard::from_bytes(&answer).ok()?;
         let bytes = Traffic::table_len(disks.len()) * 8;
-        let shape = MemoryShape { parts: 1, words: 0, bytes };
-        let memory = CommonMemory::of(descriptors.into_iter().next()?, shape).ok()?;
+        let shape = SharedMemoryShape { parts: 1, words: 0, bytes };
+        let memory = SharedMemory::from_descriptor(descriptors.into_iter().next()?, shape).ok()?;
         let memory = Arc::new(memory).part(0);
         Some(Arc::new(Self { memory, disks, node: watch, is_lost: AtomicBool::new(false) }))
     }

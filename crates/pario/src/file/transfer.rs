@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 
-use pario_net::{AskError, Bulk, BulkBuffer, Pending};
-use pario_proto::{Answer, ByteRange, Grant, Reply, Request, Striped, SubfileLocation};
+use pario_net::{Bulk, BulkBuffer, PendingReply, RpcError};
+use pario_proto::{ByteRange, Grant, Reply, ReplyMessage, Request, Striped, SubfileLocation};
 
 use super::File;
 use super::memory::{Lent, Memory};
 use super::ranges::{Batch, Place, ReadPiece, WritePiece, batches};
 use crate::connection::{Waiting, answered, strange};
 use crate::error::Error;
+use crate::protocol::NodeProtocol;
 
 /// So much of one call may be under way: more does not make it faster, and takes memory.
 const WINDOW_BYTES: u64 = 8 << 20;
@@ -397,7 +398,7 @@ impl Reading {
     }
 
     /// For the answer to be awaited; then [`finish`](Self::finish) follows.
-    pub fn pending(&mut self) -> &mut Pending<Answer<Bulk>> {
+    pub fn pending(&mut self) -> &mut PendingReply<NodeProtocol> {
         &mut self.waiting.pending
     }
 
@@ -412,7 +413,7 @@ impl Reading {
     /// The same when the answer is there.
     pub fn finish(
         self,
-        answer: Result<Answer<Bulk>, AskError>,
+        answer: Result<ReplyMessage<Bulk>, RpcError>,
         memory: &mut Memory<'_>,
     ) -> Result<bool, Error> {
         let Self { batch, waiting, lent } = self;

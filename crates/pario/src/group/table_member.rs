@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pario_net::{CommonMemory, MemoryPart, MemoryShape, machine_ms};
+use pario_net::{SharedMemory, SharedMemoryPart, SharedMemoryShape, machine_ms};
 use pario_proto::{
     AccessRange, BytesUse, Call, CallArrival, CallOutcome, CollectiveError, CoordinationTable,
     DescriptorRequest, JobMemoryId, OPEN_REPLY_LIMIT_BYTES, Seek, Transfer,
@@ -23,14 +23,14 @@ const LONGEST_PARK: Duration = Duration::from_millis(200);
 /// The memory of a job, mapped by this process.
 pub(super) struct JobMemory {
     id: JobMemoryId,
-    memory: Arc<CommonMemory>,
+    memory: Arc<SharedMemory>,
     /// Only the node marks lost ranks in the memory, so its connection is watched.
     node: Watch,
 }
 
 /// This process as a member of a table in that memory.
 pub(super) struct TableMember {
-    memory: MemoryPart,
+    memory: SharedMemoryPart,
     rank: u32,
     job_memory: Arc<JobMemory>,
 }
@@ -57,8 +57,10 @@ impl JobMemory {
             .ok_or_else(|| failed("it stops, or was restarted or reset; open the file again"))?;
         let (words, bytes) =
             (CoordinationTable::word_count(group.size()), CoordinationTable::BUFFER_BYTES);
-        let shape = MemoryShape { parts: CoordinationTable::TABLES_PER_JOB as usize, words, bytes };
-        let memory = CommonMemory::of(memory, shape).map_err(|error| failed(&error.to_string()))?;
+        let shape =
+            SharedMemoryShape { parts: CoordinationTable::TABLES_PER_JOB as usize, words, bytes };
+        let memory = SharedMemory::from_descriptor(memory, shape)
+            .map_err(|error| failed(&error.to_string()))?;
         let node = cluster.interface().watch().map_err(|error| error.to_string())?;
         let memory = Arc::new(memory);
         match CoordinationTable::attach(memory.part(0).words()) {

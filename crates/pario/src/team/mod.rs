@@ -36,7 +36,7 @@ pub fn from_env() -> Result<Team, Error> {
 /// The same for who knows job, size and rank.
 pub fn meet(job: &str, size: u32, rank: u32) -> Result<Team, Error> {
     let across = place::across(job, |name| std::env::var(name).ok(), None)?;
-    let options = TeamOptions { across, ..TeamOptions::default() };
+    let options = TeamOptions { multi_machine: across, ..TeamOptions::default() };
     Ok(Team::meet_with(job, size, rank, &options)?)
 }
 
@@ -58,8 +58,8 @@ impl Group {
         self.meet_as(name, across)
     }
 
-    fn meet_as(&self, name: &str, across: Option<Across>) -> Result<Team, Error> {
-        let options = TeamOptions { across, ..TeamOptions::default() };
+    fn meet_as(&self, name: &str, across: Option<MultiMachine>) -> Result<Team, Error> {
+        let options = TeamOptions { multi_machine: across, ..TeamOptions::default() };
         Ok(Team::meet_with(name, self.size(), self.rank(), &options)?)
     }
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use pario_net::Address;
 use pario_proto::{Reply, Request, TeamCall, TeamPlace};
-use pario_team::{Broker, Key, Spot};
+use pario_team::{Broker, Endpoint, Key};
 use parking_lot::Mutex;
 
 use crate::cluster::Cluster;
@@ -55,13 +55,13 @@ impl NodeBroker {
 }
 
 impl Broker for NodeBroker {
-    fn settle(&self, job: &str, offer: &Spot) -> Result<Spot, String> {
+    fn offer(&self, job: &str, offer: &Endpoint) -> Result<Endpoint, String> {
         let place = TeamPlace { address: offer.address.to_string(), key: offer.key.to_hex() };
         match self.ask(job, TeamCall::Settle(place))? {
             Reply::TeamPlace(TeamPlace { address, key }) => {
                 let address = address.parse().map_err(|_| format!("{address} is no address"))?;
                 let key = Key::from_hex(&key).map_err(|error| error.to_string())?;
-                Ok(Spot { address, key })
+                Ok(Endpoint { address, key })
             }
             reply => Err(format!("the node has answered {reply:?}")),
         }
@@ -72,7 +72,7 @@ impl Broker for NodeBroker {
         let _ = self.ask(job, TeamCall::Withdraw);
     }
 
-    fn in_common(&self) -> Result<SocketAddr, String> {
+    fn common_address(&self) -> Result<SocketAddr, String> {
         let cluster = self.cluster()?;
         let map = cluster.map();
         let node = &map.nodes[map.interface as usize];

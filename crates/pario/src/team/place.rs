@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
-use pario_team::{Across, Key, Rendezvous, Spot};
+use pario_team::{Endpoint, Key, MultiMachine, Rendezvous};
 
 use super::node_broker::NodeBroker;
 use crate::cluster::Cluster;
@@ -21,7 +21,7 @@ pub fn across(
     job: &str,
     variable: impl Fn(&str) -> Option<String>,
     cluster: Option<&Cluster>,
-) -> Result<Option<Across>, Error> {
+) -> Result<Option<MultiMachine>, Error> {
     let said = variable("PARIO_TEAM").filter(|place| !place.is_empty());
     let elsewhere = environment::elsewhere(&variable);
     let rendezvous = match said.as_deref() {
@@ -44,20 +44,20 @@ pub fn across(
             Rendezvous::Brokered(Arc::new(broker))
         }
     };
-    Ok(Some(Across { rendezvous, machine: machine(variable) }))
+    Ok(Some(MultiMachine { rendezvous, machine: machine(variable) }))
 }
 
 /// The same for who has a cluster and asks nobody else.
 pub fn across_cluster(
     variable: impl Fn(&str) -> Option<String>,
     cluster: &Cluster,
-) -> Option<Across> {
+) -> Option<MultiMachine> {
     let is_said = variable("PARIO_TEAM").is_some_and(|place| !place.is_empty());
     if !is_said && environment::elsewhere(&variable).is_none() {
         return None;
     }
     let rendezvous = Rendezvous::Brokered(Arc::new(NodeBroker::new(cluster)));
-    Some(Across { rendezvous, machine: machine(variable) })
+    Some(MultiMachine { rendezvous, machine: machine(variable) })
 }
 
 fn machine(variable: impl Fn(&str) -> Option<String>) -> String {
@@ -81,10 +81,10 @@ fn spot(
     job: &str,
     variable: &impl Fn(&str) -> Option<String>,
     is_spread: bool,
-) -> Result<Spot, Error> {
+) -> Result<Endpoint, Error> {
     let first = |found: std::io::Result<std::vec::IntoIter<SocketAddr>>| found.ok()?.next();
     if let Some(address) = first(place.to_socket_addrs()).filter(|address| address.port() > 0) {
-        return Ok(Spot { address, key: key(variable)? });
+        return Ok(Endpoint { address, key: key(variable)? });
     }
     let Some(address) = first((place, PORTS.start).to_socket_addrs()) else {
         return Err(Error::invalid(format!(
@@ -102,7 +102,7 @@ fn spot(
     }
     let key = key(variable)?;
     let address = SocketAddr::new(address.ip(), port_of(job, &key));
-    Ok(Spot { address, key: key.for_purpose(job) })
+    Ok(Endpoint { address, key: key.for_purpose(job) })
 }
 
 /// A port that the name of a job gives to those who have a key.
@@ -131,7 +131,7 @@ mod tests {
 
     type Variables<'a> = &'a [(&'a str, &'a str)];
 
-    fn said(variables: Variables<'_>) -> Result<Option<Across>, Error> {
+    fn said(variables: Variables<'_>) -> Result<Option<MultiMachine>, Error> {
         let find = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -139,7 +139,7 @@ mod tests {
         across("a job", find, None)
     }
 
-    fn known(variables: Variables<'_>) -> Spot {
+    fn known(variables: Variables<'_>) -> Endpoint {
         match said(variables).unwrap().unwrap().rendezvous {
             Rendezvous::Known(spot) => spot,
             Rendezvous::Brokered(_) => panic!("a node would be asked"),
@@ -171,7 +171,7 @@ mod tests {
         let (_dir, file, key) = key_file();
         let place = ("PARIO_TEAM", "127.0.0.1:7777");
         let found = known(&[place, ("PARIO_KEY", &file)]);
-        assert_eq!(found, Spot { address: "127.0.0.1:7777".parse().unwrap(), key });
+        assert_eq!(found, Endpoint { address: "127.0.0.1:7777".parse().unwrap(), key });
         assert!(wrong(&[place]).contains("PARIO_TEAM is set and PARIO_KEY is not"));
         let text = wrong(&[place, ("PARIO_KEY", "/nowhere/key")]);
         assert!(text.starts_with("PARIO_KEY: /nowhere/key: "), "{text}");
@@ -229,7 +229,7 @@ mod tests {
             let found = said(variables).unwrap().unwrap();
             let Rendezvous::Brokered(broker) = found.rendezvous else { panic!("{found:?}") };
             // The tests have no cluster.
-            let why = broker.in_common().unwrap_err();
+            let why = broker.common_address().unwrap_err();
             assert!(why.contains("set PARIO_CLUSTER to a node"), "{why}");
         }
         assert!(wrong(&[("PARIO_TEAM", "cluster")]).contains("set PARIO_JOB"));

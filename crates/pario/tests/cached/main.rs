@@ -8,5 +8,5 @@ mod model;
 mod rules;
 mod sizes;
 
-#[path = "../../../team/tests/ranks/mod.rs"]
+#[path = "../../../team/tests/suite/ranks/mod.rs"]
 mod ranks;

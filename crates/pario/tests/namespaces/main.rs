@@ -5,13 +5,13 @@
 mod lab;
 mod launched;
 mod program;
-#[path = "../../../team/tests/ranks/mod.rs"]
+#[path = "../../../team/tests/suite/ranks/mod.rs"]
 mod ranks;
 
 use std::process::Command;
 
 use lab::Lab;
-use pario_team::{Across, Key, TeamOptions};
+use pario_team::{Key, MultiMachine, TeamOptions};
 use ranks::new_job;
 use ranks::process::{self, Process, Role, played};
 
@@ -34,8 +34,8 @@ fn start(lab: &Lab, size: u32, doing: &str) -> Vec<Process> {
     let (job, key) = (new_job(), Key::random());
     let rank = |rank| {
         let role = Role { job: &job, size, rank, doing };
-        let across = Across::at(lab.meeting(), key.clone());
-        let options = TeamOptions { across: Some(across), ..TeamOptions::default() };
+        let across = MultiMachine::at(lab.meeting(), key.clone());
+        let options = TeamOptions { multi_machine: Some(across), ..TeamOptions::default() };
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &lab.namespace(lab.machine_of(rank))]);
         command.arg(std::env::current_exe().unwrap());

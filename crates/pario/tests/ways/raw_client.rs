@@ -6,16 +6,17 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use pario_net::{Address, Asker, Bulk, Key, Space, SpaceId};
+use pario_net::{Address, Bulk, Key, RpcClient, Space, SpaceId};
 use pario_proto::{
-    Access, Answer, DiskChoice, DiskId, Failure, FilePath, Grant, Identity, LayoutChoice,
-    NamespaceRequest, Opened, PROTOCOL_VERSION, PeerKind, Question, Reply, Request, SubfileIndex,
+    Access, DiskChoice, DiskId, Failure, FilePath, Grant, Identity, LayoutChoice, NamespaceRequest,
+    Opened, PROTOCOL_VERSION, PeerKind, Reply, Request, RequestMessage, SubfileIndex,
     SubfileLocation, SubfileRange,
 };
+use pario_server::NodeProtocol;
 
 /// A connection to one node.
 pub struct RawClient {
-    asker: Asker<Question<Bulk>, Answer<Bulk>>,
+    asker: RpcClient<NodeProtocol>,
     _space: Space,
 }
 
@@ -30,7 +31,7 @@ impl RawClient {
             .key(Key::from_hex(&key).unwrap())
             .build()
             .unwrap();
-        let asker = Asker::open(&space, "requests", Duration::from_secs(10)).unwrap();
+        let asker = RpcClient::open(&space, "requests", Duration::from_secs(10)).unwrap();
         let client = Self { asker, _space: space };
         let identity = Identity { uid, gids: vec![uid] };
         let (version, client_name) = (PROTOCOL_VERSION, name.to_owned());
@@ -45,7 +46,7 @@ impl RawClient {
     }
 
     pub fn ask_with(&self, request: Request, data: Vec<Bulk>) -> Result<Reply, Failure> {
-        self.asker.ask(Question { request, data }).unwrap().wait().unwrap().result
+        self.asker.start(RequestMessage { request, data }).unwrap().wait().unwrap().result
     }
 
     pub fn open(&self, path: &str, access: Access) -> Result<Opened, Failure> {

@@ -19,7 +19,7 @@ use crate::modes::call::CallOutcome;
 
 /// A reply with its data. `B` carries bytes without a copy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Answer<B> {
+pub struct ReplyMessage<B> {
     /// The reply, or why the request failed.
     pub result: Result<Reply, Failure>,
     /// For reads: the bytes, range after range. For extents: header and body. For processing calls:

@@ -18,7 +18,10 @@ use crate::layout::tiles::ExtentPlacement;
 use crate::modes::call::digest;
 
 /// The version of all messages in this folder: a node accepts clients of the same version.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
+
+/// The name of the protocol between clients and nodes, with [`PROTOCOL_VERSION`].
+pub const NODE_PROTOCOL: &str = "pario.node/3";
 
 /// Data of one request or reply; a client with more sends several requests.
 pub const TRANSFER_LIMIT_BYTES: u64 = 4 << 20;
@@ -31,7 +34,7 @@ pub const TOKEN_LIMIT_BYTES: usize = 129 << 20;
 
 /// A request with its data. `B` carries bytes without a copy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Question<B> {
+pub struct RequestMessage<B> {
     /// The request.
     pub request: Request,
     /// For writes: the bytes, in the order of the ranges. For extents: header and body. For

@@ -11,5 +11,5 @@ mod range;
 mod reopening;
 mod requests;
 
-#[path = "../../../team/tests/ranks/mod.rs"]
+#[path = "../../../team/tests/suite/ranks/mod.rs"]
 mod ranks;

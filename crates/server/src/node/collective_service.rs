@@ -9,9 +9,9 @@ use std::sync::Arc;
 use pario_flow::RunningProgram;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    Answer, Call, CallOutcome, CollectiveOpen, Failure, FilePath, Identity, JobCall, JobMemoryId,
-    Layout, LockCall, LockRequest, Member, Mode, NamespaceRequest, OPEN_TEXT_LIMIT_BYTES, Opened,
-    Reply, Request, SharedCall, SharedFileId, SharedRequest, SubfileIndex, SubfileLocation,
+    Call, CallOutcome, CollectiveOpen, Failure, FilePath, Identity, JobCall, JobMemoryId, Layout,
+    LockCall, LockRequest, Member, Mode, NamespaceRequest, OPEN_TEXT_LIMIT_BYTES, Opened, Reply,
+    ReplyMessage, Request, SharedCall, SharedFileId, SharedRequest, SubfileIndex, SubfileLocation,
     SubfileMeasure, TeamCall,
 };
 use parking_lot::Mutex;
@@ -207,7 +207,7 @@ impl CollectiveService {
                         _ => Vec::new(),
                     };
                     let result = result.map(Reply::Shared);
-                    reporter.send_now(Answer { result, data });
+                    reporter.send_now(ReplyMessage { result, data });
                 }
                 FileAction::Measure(shared_file, opened) => self.measure(shared_file, &opened),
                 FileAction::Close(handle, space) => {

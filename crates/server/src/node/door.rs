@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use pario_flow::{OperationRef, RunningProgram, Token};
 use pario_net::wire::BULK_BYTES;
-use pario_net::{AnswerPort, Asked, Bulk, FilePart, RecvError, Sender, SpaceId};
+use pario_net::{Bulk, FilePart, IncomingRequest, RecvError, RpcServer, Sender, SpaceId};
 use pario_proto::{
-    Answer, CheckRequest, DiskId, FILES_LIMIT, Failure, GROUPS_LIMIT, Grant, Identity,
-    NamespaceRequest, PROTOCOL_VERSION, PeerKind, PeerRequest, Question, RANGES_LIMIT, Reply,
-    Request, SubfileLocation, TRANSFER_LIMIT_BYTES,
+    CheckRequest, DiskId, FILES_LIMIT, Failure, GROUPS_LIMIT, Grant, Identity, NamespaceRequest,
+    PROTOCOL_VERSION, PeerKind, PeerRequest, RANGES_LIMIT, Reply, ReplyMessage, Request,
+    RequestMessage, SubfileLocation, TRANSFER_LIMIT_BYTES,
 };
 
 use super::collective_service::CollectiveService;
@@ -20,11 +20,12 @@ use super::{informing, joining, monitor, short_cut};
 use crate::check;
 use crate::config::ShortCut;
 use crate::program::{DataCall, NamesCall, Operations, Storage, Work, answer};
+use crate::protocol::NodeProtocol;
 use crate::reporter::Reporter;
 use crate::sessions::Session;
 use crate::shared::{Shared, Ticket};
 
-type Port = AnswerPort<Question<Bulk>, Answer<Bulk>>;
+type Port = RpcServer<NodeProtocol>;
 
 /// Threads at the door: one receives, others wait for a disk or to receive in its place.
 pub const THREADS: usize = 4;
@@ -82,7 +83,7 @@ impl Door {
     fn serve_next(&self, turn: &Turn<'_>, kind: &Cell<&'static str>) -> bool {
         match self.port.recv() {
             Ok(asked) => {
-                kind.set(asked.question.request.kind());
+                kind.set(asked.request.request.kind());
                 self.let_in(asked, turn);
             }
             Err(RecvError::Lost { space, .. }) => {
@@ -111,9 +112,9 @@ impl Door {
     }
 
     /// Lets a question in.
-    fn let_in(&self, asked: Asked<Question<Bulk>, Answer<Bulk>>, turn: &Turn<'_>) {
-        let Asked { question, from, answer: responder } = asked;
-        let Question { request, data } = question;
+    fn let_in(&self, asked: IncomingRequest<NodeProtocol>, turn: &Turn<'_>) {
+        let IncomingRequest { request: question, sender: from, responder } = asked;
+        let RequestMessage { request, data } = question;
         let session = self.shared.sessions.of(from.space);
         let node = self.shared.label.clone();
         let logs = (self.shared.audit.clone(), self.shared.events.clone());
@@ -309,7 +310,7 @@ impl Door {
     /// program has stopped.
     pub(super) fn start<I: Token>(
         &self,
-        operation: OperationRef<I, Answer<Bulk>>,
+        operation: OperationRef<I, ReplyMessage<Bulk>>,
         input: I,
         reporter: Reporter,
         ticket: Ticket,
@@ -330,7 +331,7 @@ impl Door {
 
     /// What is read that is in the page cache goes from there to the socket: no storage thread is
     /// woken for it, and none of it is copied here. Everything else may have to wait for a disk.
-    fn find_cached(&self, call: &DataCall) -> Option<(Answer<Bulk>, FilePart)> {
+    fn find_cached(&self, call: &DataCall) -> Option<(ReplyMessage<Bulk>, FilePart)> {
         let Request::Read { grant, part, ranges } = &call.request else { return None };
         let [range] = ranges.as_slice() else { return None };
         let is_long = (BULK_BYTES as u64..=TRANSFER_LIMIT_BYTES).contains(&range.len);
@@ -342,7 +343,7 @@ impl Door {
         let result = Ok(Reply::Read { lens: vec![len as u64] });
         let position = cached.position();
         let part = FilePart::new(cached, position, len);
-        Some((Answer { result, data: vec![Bulk::new()] }, part))
+        Some((ReplyMessage { result, data: vec![Bulk::new()] }, part))
     }
 
     /// A request for a subfile: which disk it concerns, and whether it was granted.

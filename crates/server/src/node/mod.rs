@@ -33,7 +33,7 @@ use missing_namespace::Rebuild;
 pub use monitor::NodeMonitor;
 use pario_flow::RunningProgram;
 use pario_net::wire::Limits;
-use pario_net::{AnswerPort, Credit, DescriptorDoor, Key, Options, PortOptions, Space};
+use pario_net::{Credit, DescriptorServer, Key, Options, PortOptions, RpcServer, Space};
 use pario_proto::{CheckReport, ClusterMap, Identity, NodeInfo, TOKEN_LIMIT_BYTES};
 use parking_lot::{Mutex, RwLock};
 
@@ -76,7 +76,7 @@ pub struct Node {
     space: Space,
     run: Option<Arc<RunningProgram>>,
     threads: Vec<JoinHandle<()>>,
-    short_cut: Option<DescriptorDoor>,
+    short_cut: Option<DescriptorServer>,
     notes: notes::Notes,
     /// Whether other processes can reach it.
     listens: bool,
@@ -270,7 +270,7 @@ impl Node {
         background: Option<Background>,
     ) -> Result<(), NodeError> {
         let options = PortOptions { credit_bytes: Credit::Bytes(REQUEST_CREDIT_BYTES) };
-        let port = AnswerPort::new(&self.space, REQUESTS, options)
+        let port = RpcServer::new(&self.space, REQUESTS, options)
             .map_err(|error| NodeError::Other(error.to_string()))?;
         if let Some(names) = &self.shared.names {
             names.describer.connect(&run, operations);

@@ -3,16 +3,17 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use pario_net::{Address, Asker, Bulk, Space, SpaceId};
+use pario_net::{Address, Bulk, RpcClient, Space, SpaceId};
 use pario_proto::{
-    Access, Answer, DiskChoice, Failure, FilePath, Identity, LayoutChoice, NamespaceRequest,
-    Opened, PROTOCOL_VERSION, PeerKind, Question, Reply, Request, SubfileIndex, SubfileLocation,
+    Access, DiskChoice, Failure, FilePath, Identity, LayoutChoice, NamespaceRequest, Opened,
+    PROTOCOL_VERSION, PeerKind, Reply, Request, RequestMessage, SubfileIndex, SubfileLocation,
     SubfileRange,
 };
 
 use super::Node;
 use crate::config::Config;
 use crate::disks::Load;
+use crate::protocol::NodeProtocol;
 use crate::sessions::Session;
 
 /// The name of a client whose requests panic when they are dispatched.
@@ -40,7 +41,7 @@ pub(super) fn panic_in_work_if_wanted(session: &Session, load: &Load, bytes: u64
 }
 
 pub(super) struct Client {
-    asker: Asker<Question<Bulk>, Answer<Bulk>>,
+    asker: RpcClient<NodeProtocol>,
     _space: Space,
 }
 
@@ -49,7 +50,7 @@ impl Client {
         let address = Address::unix(&config.nodes[0].socket);
         let own = format!("client {}", SpaceId::random());
         let space = Space::builder(&own).join(&address).build().unwrap();
-        let asker = Asker::open(&space, "requests", Duration::from_secs(10)).unwrap();
+        let asker = RpcClient::open(&space, "requests", Duration::from_secs(10)).unwrap();
         let client = Self { asker, _space: space };
         let identity = Identity { uid: 0, gids: vec![0] };
         let (version, name) = (PROTOCOL_VERSION, name.to_owned());
@@ -59,7 +60,7 @@ impl Client {
     }
 
     pub(super) fn ask(&self, request: Request, data: Vec<Bulk>) -> Result<Reply, Failure> {
-        let pending = self.asker.ask(Question { request, data }).unwrap();
+        let pending = self.asker.start(RequestMessage { request, data }).unwrap();
         let answer = pending.wait_until(Instant::now() + Duration::from_secs(30));
         answer.unwrap_or_else(|_| panic!("there is no answer")).unwrap().result
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use pario_flow::RunningProgram;
-use pario_net::{DescriptorDoor, User};
+use pario_net::{DescriptorServer, User};
 use pario_proto::{
     DescriptorAnswer, DescriptorRequest, Failure, Grant, SubfileLocation, TrafficAnswer,
 };
@@ -33,12 +33,12 @@ pub fn open(
     shared: &Arc<Shared>,
     run: Arc<RunningProgram>,
     operations: Operations,
-) -> io::Result<DescriptorDoor> {
+) -> io::Result<DescriptorServer> {
     let path = socket_path(shared);
     let all_users = shared.node().all_users;
     let shared = shared.clone();
     let mode = socket_mode(shared.node());
-    let door = DescriptorDoor::open(&path, all_users, move |user: &User, request: &[u8]| {
+    let door = DescriptorServer::open(&path, all_users, move |user: &User, request: &[u8]| {
         let asked = decode(request)?;
         let make = |grant: &Grant, parts| make(&shared, &run, &operations, grant, parts);
         give(&shared, user.uid, &asked, make).map_err(|failure| {

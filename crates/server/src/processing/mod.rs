@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pario_net::SpaceId;
-use pario_proto::{Answer, Failure};
+use pario_proto::{Failure, ReplyMessage};
 use parking_lot::Mutex;
 
 use crate::reporter::Reporter;
@@ -51,7 +51,8 @@ impl Calls {
             Some(running) => running.ask(responder),
             None => {
                 let why = format!("there is no call {call}, or it is over");
-                responder.send(Answer { result: Err(Failure::Invalid(why)), data: Vec::new() });
+                responder
+                    .send(ReplyMessage { result: Err(Failure::Invalid(why)), data: Vec::new() });
             }
         }
     }

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    Answer, ExtentPlacement, ExtentSelection, Failure, ProcessProgress, ProcessUpdate, ProcessWork,
-    Reply, SubfileLocation,
+    ExtentPlacement, ExtentSelection, Failure, ProcessProgress, ProcessUpdate, ProcessWork, Reply,
+    ReplyMessage, SubfileLocation,
 };
 use pario_store::ExtentFile;
 use parking_lot::Mutex;
@@ -317,7 +317,7 @@ impl Running {
         };
         if let Some(before) = before {
             let why = "a call is asked for more by one question at a time".to_owned();
-            before.send_now(Answer { result: Err(Failure::Invalid(why)), data: Vec::new() });
+            before.send_now(ReplyMessage { result: Err(Failure::Invalid(why)), data: Vec::new() });
         }
         self.deliver(due);
     }
@@ -346,7 +346,8 @@ impl Running {
         self.stop();
         if let Some(question) = self.outbox.lock().take_question() {
             let why = "the call was given up".to_owned();
-            question.send_now(Answer { result: Err(Failure::Invalid(why)), data: Vec::new() });
+            question
+                .send_now(ReplyMessage { result: Err(Failure::Invalid(why)), data: Vec::new() });
         }
     }
 
@@ -356,7 +357,7 @@ impl Running {
             self.shared.calls.forget(self.caller.0, self.caller.1);
         }
         let answer = match load {
-            Err(failure) => Answer { result: Err(failure), data: Vec::new() },
+            Err(failure) => ReplyMessage { result: Err(failure), data: Vec::new() },
             Ok(load) => {
                 let timeline = self.timeline.as_ref();
                 let processed = ProcessUpdate {
@@ -366,7 +367,7 @@ impl Running {
                     spans: timeline.map_or_else(Vec::new, Timeline::take),
                     now_ns: now_ns(),
                 };
-                Answer { result: Ok(Reply::Processed(Box::new(processed))), data: load.data }
+                ReplyMessage { result: Ok(Reply::Processed(Box::new(processed))), data: load.data }
             }
         };
         to.send_now(answer);

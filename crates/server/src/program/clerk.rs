@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pario_net::Bulk;
 use pario_proto::{
-    Answer, Failure, FileId, FileRecord, Grant, Reply, SubfileLocation, SubfileMeasure,
+    Failure, FileId, FileRecord, Grant, Reply, ReplyMessage, SubfileLocation, SubfileMeasure,
 };
 use serde::{Deserialize, Serialize};
 
@@ -200,7 +200,7 @@ impl Gathered {
     }
 
     /// What is answered.
-    pub fn answer(self) -> Answer<Bulk> {
+    pub fn answer(self) -> ReplyMessage<Bulk> {
         answer(match (self.failure, self.measures, self.synced) {
             (Some(failure), ..) => Err(failure),
             (None, Some(measures), _) => Ok(Reply::Measured(measures)),

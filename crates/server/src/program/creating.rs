@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use pario_flow::Continuation;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    Access, Answer, DEFAULT_UNIT_BYTES, DiskChoice, DiskId, Disks, Extents, Failure, FileKind,
-    FilePath, FileRecord, Identity, Layout, LayoutChoice, Opened, Reply, Striped,
+    Access, DEFAULT_UNIT_BYTES, DiskChoice, DiskId, Disks, Extents, Failure, FileKind, FilePath,
+    FileRecord, Identity, Layout, LayoutChoice, Opened, Reply, ReplyMessage, Striped,
 };
 
 use super::answer;
@@ -35,7 +35,7 @@ pub struct Creation {
 
 impl Interface {
     /// Creates a file and opens it, or opens the one that is there.
-    pub(super) fn create(&self, creation: Creation, next: Continuation<Answer<Bulk>>) {
+    pub(super) fn create(&self, creation: Creation, next: Continuation<ReplyMessage<Bulk>>) {
         let (opened, names) = match (self.begin(&creation), self.shared.names()) {
             (Ok(Begun::New(opened)), Ok(names)) => (opened, names),
             (Ok(Begun::Open(opened)), _) => return next.call(answer(Ok(Reply::Opened(opened)))),
@@ -77,7 +77,11 @@ impl Interface {
 
     /// Creates files and opens them, or opens those that are there. All new names become durable with
     /// one transaction.
-    pub(super) fn create_many(&self, creations: Vec<Creation>, next: Continuation<Answer<Bulk>>) {
+    pub(super) fn create_many(
+        &self,
+        creations: Vec<Creation>,
+        next: Continuation<ReplyMessage<Bulk>>,
+    ) {
         let results = creations.iter().map(|_| None).collect();
         let waiting = creations.into_iter().enumerate().collect();
         self.create_rest(waiting, results, next);
@@ -88,7 +92,7 @@ impl Interface {
         &self,
         waiting: Vec<(usize, Creation)>,
         mut results: Vec<Option<Result<Opened, Failure>>>,
-        next: Continuation<Answer<Bulk>>,
+        next: Continuation<ReplyMessage<Bulk>>,
     ) {
         let mut planned = Vec::new();
         for (number, creation) in waiting {

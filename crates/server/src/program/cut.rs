@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pario_flow::{OperationRef, PoolRef, Program, ThreadRef};
 use pario_net::Bulk;
-use pario_proto::{Answer, CutPiece, Failure, Grant, Reply};
+use pario_proto::{CutPiece, Failure, Grant, Reply, ReplyMessage};
 
 use super::answer;
 use super::here::stays_here;
@@ -53,7 +53,7 @@ pub fn add_to(
     program: &mut Program,
     walker: ThreadRef<Walker>,
     storage: PoolRef<Storage>,
-) -> OperationRef<Cutting, Answer<Bulk>> {
+) -> OperationRef<Cutting, ReplyMessage<Bulk>> {
     program.operation("cut", |b| {
         b.on(walker)
             .split_indexed(Cutting::numbers, Cutting::one)
@@ -93,10 +93,10 @@ impl CutAll {
         }
     }
 
-    fn answer(self) -> Answer<Bulk> {
+    fn answer(self) -> ReplyMessage<Bulk> {
         match self.failure {
             Some(failure) => answer(Err(failure)),
-            None => Answer { result: Ok(Reply::Cut), data: self.pieces },
+            None => ReplyMessage { result: Ok(Reply::Cut), data: self.pieces },
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pario_flow::Continuation;
 use pario_net::Bulk;
-use pario_proto::{Answer, Failure, PeerRequest, Reply, Request};
+use pario_proto::{Failure, PeerRequest, Reply, ReplyMessage, Request};
 
 use super::{SubfilesDone, SubfilesWork, Work, answer};
 use crate::shared::Shared;
@@ -50,7 +50,7 @@ impl Directory {
     }
 
     /// Does what concerns no disk.
-    pub fn work_here(&mut self, work: Work) -> Answer<Bulk> {
+    pub fn work_here(&mut self, work: Work) -> ReplyMessage<Bulk> {
         if let Work::Revoke(revocation) = work {
             self.shared.revoke(revocation);
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use pario_flow::Continuation;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    Access, Answer, DirectoryEntry, FILES_LIMIT, Failure, FileId, FileKind, FilePath, FileRecord,
-    Grant, Identity, NAMES_LISTED, NamespaceRequest, NewFile, NodeInfo, Opened, Reply,
+    Access, DirectoryEntry, FILES_LIMIT, Failure, FileId, FileKind, FilePath, FileRecord, Grant,
+    Identity, NAMES_LISTED, NamespaceRequest, NewFile, NodeInfo, Opened, Reply, ReplyMessage,
     SubfileIndex,
 };
 
@@ -35,14 +35,14 @@ impl Interface {
 
     /// Answers a request for names; those that change something are answered when the change is
     /// durable.
-    pub fn serve(&mut self, call: NamesCall, next: Continuation<Answer<Bulk>>) {
+    pub fn serve(&mut self, call: NamesCall, next: Continuation<ReplyMessage<Bulk>>) {
         let NamesCall { space, who, request } = call;
         let shared = self.shared.clone();
         let names = match shared.names() {
             Ok(names) => names,
             Err(failure) => return next.call(answer(Err(failure))),
         };
-        let done = |next: Continuation<Answer<Bulk>>| {
+        let done = |next: Continuation<ReplyMessage<Bulk>>| {
             move |result: Result<(), Failure>| next.call(answer(result.map(|()| Reply::Done)))
         };
         let namespace = &names.namespace;

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use pario_flow::{OperationRef, Program, RunningProgram};
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    Answer, DiskId, ExtentPlacement, Failure, FileId, FileRecord, Grant, Identity,
-    NamespaceRequest, Request, Revocation, SubfileLocation,
+    DiskId, ExtentPlacement, Failure, FileId, FileRecord, Grant, Identity, NamespaceRequest,
+    ReplyMessage, Request, Revocation, SubfileLocation,
 };
 use serde::{Deserialize, Serialize};
 
@@ -53,23 +53,23 @@ const UNDER_WAY: usize = 32;
 #[derive(Clone, Copy)]
 pub struct Operations {
     /// Something with the bytes or extents of a subfile.
-    pub data: OperationRef<DataCall, Answer<Bulk>>,
+    pub data: OperationRef<DataCall, ReplyMessage<Bulk>>,
     /// Something with names, but changing rights.
-    pub names: OperationRef<NamesCall, Answer<Bulk>>,
+    pub names: OperationRef<NamesCall, ReplyMessage<Bulk>>,
     /// Changes rights, and tells all nodes that older grants are not valid.
-    pub set_rights: OperationRef<NamesCall, Answer<Bulk>>,
+    pub set_rights: OperationRef<NamesCall, ReplyMessage<Bulk>>,
     /// Removes the subfiles of deleted files everywhere.
     pub purge: OperationRef<Vec<FileRecord>, Purged>,
     /// Writes into the descriptions of subfiles, everywhere, what records say.
     pub describe: OperationRef<Vec<FileRecord>, Described>,
     /// The same as `data` for a subfile of which this node does not know whether it is there.
-    pub find_data: OperationRef<DataCall, Answer<Bulk>>,
+    pub find_data: OperationRef<DataCall, ReplyMessage<Bulk>>,
     /// Something that another node wants to be done here.
-    pub here: OperationRef<Work, Answer<Bulk>>,
+    pub here: OperationRef<Work, ReplyMessage<Bulk>>,
     /// Work with extents.
     pub process: OperationRef<Calling, Calling>,
     /// Parts of extents that another node wants.
-    pub cut: OperationRef<Cutting, Answer<Bulk>>,
+    pub cut: OperationRef<Cutting, ReplyMessage<Bulk>>,
 }
 
 /// A request for a subfile of this node.
@@ -297,7 +297,7 @@ impl RightsChange {
         }
     }
 
-    fn answer(mut self) -> Answer<Bulk> {
+    fn answer(mut self) -> ReplyMessage<Bulk> {
         self.untold.sort();
         let untold = self.untold;
         answer(self.result.map(|_| pario_proto::Reply::RightsSet { untold }))
@@ -322,6 +322,6 @@ impl Purged {
 }
 
 /// An answer without data.
-pub fn answer(result: Result<pario_proto::Reply, Failure>) -> Answer<Bulk> {
-    Answer { result, data: Vec::new() }
+pub fn answer(result: Result<pario_proto::Reply, Failure>) -> ReplyMessage<Bulk> {
+    ReplyMessage { result, data: Vec::new() }
 }

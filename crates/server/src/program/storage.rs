@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use pario_net::{Bulk, BulkBuffer};
 use pario_proto::{
-    Answer, EXTENTS_LISTED, ExtentIndex, ExtentMeasure, ExtentPlacement, Failure, Grant,
-    RANGES_LIMIT, Reply, Request, SubfileLocation, SubfileRange, TRANSFER_LIMIT_BYTES,
+    EXTENTS_LISTED, ExtentIndex, ExtentMeasure, ExtentPlacement, Failure, Grant, RANGES_LIMIT,
+    Reply, ReplyMessage, Request, SubfileLocation, SubfileRange, TRANSFER_LIMIT_BYTES,
 };
 use pario_store::{ExtentFile, FlatFile, MAX_EXTENT_INDEX};
 
@@ -26,7 +26,7 @@ impl Storage {
     }
 
     /// Does what a request asks for. Grants were checked at the door.
-    pub fn serve(&mut self, call: DataCall) -> Answer<Bulk> {
+    pub fn serve(&mut self, call: DataCall) -> ReplyMessage<Bulk> {
         let shared = self.shared.clone();
         let disk = shared.disks.disk(call.disk);
         let leaving = disk.load.leaving(call.bytes());
@@ -43,7 +43,7 @@ impl Storage {
         disk: &NodeDisk,
         request: Request,
         data: Vec<Bulk>,
-    ) -> Result<Answer<Bulk>, Failure> {
+    ) -> Result<ReplyMessage<Bulk>, Failure> {
         let done = match request {
             Request::Read { grant, part, ranges } => {
                 return match self.shared.flat(disk, &grant, part)?.made() {
@@ -141,7 +141,7 @@ fn read(
     disk: &NodeDisk,
     flat: &FlatFile,
     ranges: &[SubfileRange],
-) -> Result<Answer<Bulk>, Failure> {
+) -> Result<ReplyMessage<Bulk>, Failure> {
     let total = total_of(ranges)?;
     let mut buffer = BulkBuffer::new(total);
     let mut filled = 0;
@@ -156,14 +156,14 @@ fn read(
     }
     buffer.truncate(filled);
     disk.load.read(filled as u64);
-    Ok(Answer { result: Ok(Reply::Read { lens }), data: vec![buffer.freeze()] })
+    Ok(ReplyMessage { result: Ok(Reply::Read { lens }), data: vec![buffer.freeze()] })
 }
 
 /// What there is to read in a subfile that has not come into being.
-fn nothing_read(ranges: &[SubfileRange]) -> Result<Answer<Bulk>, Failure> {
+fn nothing_read(ranges: &[SubfileRange]) -> Result<ReplyMessage<Bulk>, Failure> {
     total_of(ranges)?;
     let lens = vec![0; ranges.len()];
-    Ok(Answer { result: Ok(Reply::Read { lens }), data: vec![BulkBuffer::new(0).freeze()] })
+    Ok(ReplyMessage { result: Ok(Reply::Read { lens }), data: vec![BulkBuffer::new(0).freeze()] })
 }
 
 /// Writes ranges from segments that follow each other, wherever they were cut.
@@ -218,7 +218,7 @@ fn read_extent(
     disk: &NodeDisk,
     extents: &ExtentFile,
     place: ExtentPlacement,
-) -> Result<Answer<Bulk>, Failure> {
+) -> Result<ReplyMessage<Bulk>, Failure> {
     let read = extents.read(place.extent.0);
     let found = read.map_err(|error| disk.failure(error, extents.id(), "read an extent"))?;
     let Some(extent) = found else {
@@ -227,7 +227,7 @@ fn read_extent(
     disk.load.read((extent.header().len() + extent.body().len()) as u64);
     let header = Bulk::from(extent.header().to_vec());
     let body = Bulk::from(body_of(extent));
-    Ok(Answer { result: Ok(Reply::Extent { is_there: true }), data: vec![header, body] })
+    Ok(ReplyMessage { result: Ok(Reply::Extent { is_there: true }), data: vec![header, body] })
 }
 
 /// The body of an extent as it lies in memory, without a copy.

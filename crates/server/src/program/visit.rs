@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use pario_net::Bulk;
 use pario_proto::{
-    Answer, CutPiece, ExtentPlacement, Failure, ProcessRequest, Reply, Request, SubfileLocation,
+    CutPiece, ExtentPlacement, Failure, ProcessRequest, Reply, ReplyMessage, Request,
+    SubfileLocation,
 };
 use pario_store::{AtHand, Extent, ExtentFile};
 use parking_lot::Mutex;
@@ -262,7 +263,7 @@ impl Piece {
     }
 }
 
-fn one_piece(answer: Answer<Bulk>) -> Result<Bulk, Failure> {
+fn one_piece(answer: ReplyMessage<Bulk>) -> Result<Bulk, Failure> {
     match (answer.result?, answer.data.into_iter().next()) {
         (Reply::Cut, Some(bytes)) => Ok(bytes),
         _ => Err(Failure::Invalid("a node has answered something else".to_owned())),

@@ -36,8 +36,8 @@ fn a_request_of_fifty_bytes_does_not_kill_the_node() {
     // The first call makes the group; the next one is of the last round that can have begun.
     let waiting = [0, ROUNDS_LIMIT - 1].map(|number| {
         let request = far_round("j", JOB_SIZE_LIMIT, JOB_SIZE_LIMIT - 1, number);
-        let question = pario_proto::Question { request, data: Vec::new() };
-        attacker.asker.ask(question).unwrap()
+        let question = pario_proto::RequestMessage { request, data: Vec::new() };
+        attacker.asker.start(question).unwrap()
     });
     // The node answers the next question only after it has dealt with those before.
     let jobs = attacker.ask(Request::Jobs).expect("the node is alive").unwrap();
@@ -60,8 +60,8 @@ fn numbers_at_their_extremes_are_answered() {
     for request in requests(&flat, &extents) {
         let kind = kind(&request);
         // What waits for others is not answered: the next question shows that the node goes on.
-        let question = pario_proto::Question { request, data: Vec::new() };
-        let pending = owner.asker.ask(question).expect("the node is alive");
+        let question = pario_proto::RequestMessage { request, data: Vec::new() };
+        let pending = owner.asker.start(question).expect("the node is alive");
         if !waits(kind) {
             let answered = pending.wait();
             assert!(answered.is_ok(), "{kind}: {answered:?}");

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use pario_net::{Address, AskError, Asker, Bulk, Space, SpaceId};
+use pario_net::{Address, RpcClient, RpcError, Space, SpaceId};
 use pario_proto::{
-    Access, Answer, DiskChoice, Failure, FilePath, Identity, LayoutChoice, NamespaceRequest,
-    Opened, PROTOCOL_VERSION, PeerKind, Question, Reply, Request,
+    Access, DiskChoice, Failure, FilePath, Identity, LayoutChoice, NamespaceRequest, Opened,
+    PROTOCOL_VERSION, PeerKind, Reply, Request, RequestMessage,
 };
+use pario_server::NodeProtocol;
 
 use crate::node_process::AttackedNode;
 
@@ -15,7 +16,7 @@ const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
 /// A client that asks whatever it is given.
 pub struct RawClient {
-    pub asker: Asker<Question<Bulk>, Answer<Bulk>>,
+    pub asker: RpcClient<NodeProtocol>,
     space: Space,
 }
 
@@ -25,7 +26,7 @@ impl RawClient {
         let name = format!("attacker {}", SpaceId::random());
         let builder = Space::builder(&name).key(node.key());
         let space = builder.join(&Address::tcp(node.tcp())).build().unwrap();
-        let asker = Asker::open(&space, "requests", Duration::from_secs(10)).unwrap();
+        let asker = RpcClient::open(&space, "requests", Duration::from_secs(10)).unwrap();
         Self { asker, space }
     }
 
@@ -38,8 +39,8 @@ impl RawClient {
     }
 
     /// Asks, and waits for the answer: what the node says, or why there is no answer.
-    pub fn ask(&self, request: Request) -> Result<Result<Reply, Failure>, AskError> {
-        let pending = self.asker.ask(Question { request, data: Vec::new() })?;
+    pub fn ask(&self, request: Request) -> Result<Result<Reply, Failure>, RpcError> {
+        let pending = self.asker.start(RequestMessage { request, data: Vec::new() })?;
         let answered = pending.wait_until(Instant::now() + ANSWER_WAIT);
         answered.unwrap_or_else(|_| panic!("the node does not answer")).map(|answer| answer.result)
     }

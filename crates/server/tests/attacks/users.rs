@@ -3,12 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use pario_net::{AskError, Bulk, Pending};
+use pario_net::{Bulk, PendingReply, RpcError};
 use pario_proto::{
-    Access, Answer, Failure, FilePath, JobCall, LockCall, LockKind, LockOutcome, LockRange,
-    LockRequest, Member, NamespaceRequest, Question, Reply, Request, SubfileIndex, SubfileLocation,
-    SubfileRange,
+    Access, Failure, FilePath, JobCall, LockCall, LockKind, LockOutcome, LockRange, LockRequest,
+    Member, NamespaceRequest, Reply, ReplyMessage, Request, RequestMessage, SubfileIndex,
+    SubfileLocation, SubfileRange,
 };
+use pario_server::NodeProtocol;
 
 use crate::node_process::AttackedNode;
 use crate::raw_client::{RawClient, striped};
@@ -23,7 +24,7 @@ const BATCH: u64 = 512;
 /// How long the honest user may wait for one answer, on a machine that runs other tests as well.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-type Asked = Pending<Answer<Bulk>>;
+type Asked = PendingReply<NodeProtocol>;
 
 /// A site with a directory in which everybody can make files.
 fn site() -> (AttackedNode, RawClient) {
@@ -42,7 +43,7 @@ fn site() -> (AttackedNode, RawClient) {
 }
 
 fn start(client: &RawClient, request: Request) -> Asked {
-    client.asker.ask(Question { request, data: Vec::new() }).unwrap()
+    client.asker.start(RequestMessage { request, data: Vec::new() }).unwrap()
 }
 
 /// Asks the same kind of thing in batches until the node refuses; how often it was done, and the
@@ -56,8 +57,8 @@ fn until_refused(
     for first in (0..).map(|batch| batch * BATCH).take_while(|first| *first <= 2 * limit) {
         let asked: Vec<Asked> =
             (first..first + BATCH).map(|number| start(client, request(number))).collect();
-        let answers: Vec<Result<Answer<Bulk>, AskError>> =
-            asked.into_iter().map(Pending::wait).collect();
+        let answers: Vec<Result<ReplyMessage<Bulk>, RpcError>> =
+            asked.into_iter().map(PendingReply::wait).collect();
         for answer in answers {
             match answer.unwrap().result {
                 Ok(_) => done += 1,

@@ -1,4 +1,4 @@
-//! Which rank has which element of an array, and where. Pure arithmetic.
+//! The layout of an array: which rank has which element, and where. Pure arithmetic.
 
 use crate::error::TeamError;
 
@@ -9,8 +9,8 @@ pub const ELEMENT_LIMIT: usize = 1 << 28;
 /// Pages begin at a multiple of this, so that numbers in them are aligned.
 const ALIGNMENT: usize = 8;
 
-/// How elements are spread: pages of elements, the first one at rank 0, the next one at rank 1, and
-/// again from rank 0 on. An element never lies in two pages.
+/// The distribution of elements: pages of elements, the first one at rank 0, the next one at rank
+/// 1, and again from rank 0 on. An element never lies in two pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayLayout {
     len: u64,
@@ -20,10 +20,10 @@ pub struct ArrayLayout {
     page_bytes: usize,
 }
 
-/// Elements of one page that follow each other.
+/// Consecutive elements of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// Who has them.
+pub struct ElementRun {
+    /// Their rank.
     pub rank: u32,
     /// The byte of its segment at which they begin.
     pub offset: usize,
@@ -32,11 +32,11 @@ pub struct Run {
 }
 
 impl ArrayLayout {
-    /// So many elements of so many bytes each, over so many ranks.
+    /// Lays out `len` elements of `element` bytes over `ranks` ranks.
     pub fn new(len: u64, element: usize, ranks: u32) -> Result<Self, TeamError> {
         if element == 0 || element > ELEMENT_LIMIT {
             return Err(TeamError::Invalid(format!(
-                "an array of elements of {element} bytes cannot be: they have 1 to {ELEMENT_LIMIT}"
+                "an array of elements of {element} bytes is not possible: they have 1 to {ELEMENT_LIMIT}"
             )));
         }
         let per_page = (PAGE_BYTES / element).max(1);
@@ -71,7 +71,7 @@ impl ArrayLayout {
         self.len.div_ceil(self.per_page)
     }
 
-    /// Bytes that a rank gives for its pages.
+    /// Bytes of a rank's pages.
     pub fn bytes_of(&self, rank: u32) -> usize {
         let pages = self.pages();
         let ranks = u64::from(self.ranks);
@@ -79,7 +79,7 @@ impl ArrayLayout {
         usize::try_from(own).unwrap_or(usize::MAX).saturating_mul(self.page_bytes)
     }
 
-    /// Who has a page, and at which byte of its segment it begins.
+    /// The rank of a page, and the byte of its segment at which it begins.
     pub fn page(&self, page: u64) -> (u32, usize) {
         let ranks = u64::from(self.ranks);
         let rank = u32::try_from(page % ranks).unwrap_or(0);
@@ -87,21 +87,21 @@ impl ArrayLayout {
     }
 
     /// Where an element is.
-    pub fn place(&self, index: u64) -> Run {
+    pub fn place(&self, index: u64) -> ElementRun {
         let (rank, start) = self.page(index / self.per_page);
         let inside = usize::try_from(index % self.per_page).unwrap_or(0) * self.element;
-        Run { rank, offset: start + inside, bytes: self.element }
+        ElementRun { rank, offset: start + inside, bytes: self.element }
     }
 
     /// Consecutive elements, cut at the ends of pages.
-    pub fn runs(&self, first: u64, count: u64) -> impl Iterator<Item = Run> {
+    pub fn runs(&self, first: u64, count: u64) -> impl Iterator<Item = ElementRun> {
         let end = first + count;
         let mut next = first;
         std::iter::from_fn(move || {
             let here = (end - next).min(self.per_page - next % self.per_page);
             let run = (here > 0).then(|| {
                 let bytes = usize::try_from(here).unwrap_or(0) * self.element;
-                Run { bytes, ..self.place(next) }
+                ElementRun { bytes, ..self.place(next) }
             });
             next += here;
             run
@@ -121,14 +121,14 @@ mod tests {
         assert_eq!(bytes, [5, 4, 4]);
         assert_eq!(layout.page(7), (1, 2 * PAGE_BYTES));
         let place = layout.place(8192 * 7 + 5);
-        assert_eq!(place, Run { rank: 1, offset: 2 * PAGE_BYTES + 40, bytes: 8 });
-        let runs: Vec<Run> = layout.runs(8190, 8195).collect();
+        assert_eq!(place, ElementRun { rank: 1, offset: 2 * PAGE_BYTES + 40, bytes: 8 });
+        let runs: Vec<ElementRun> = layout.runs(8190, 8195).collect();
         assert_eq!(
             runs,
             [
-                Run { rank: 0, offset: 8190 * 8, bytes: 16 },
-                Run { rank: 1, offset: 0, bytes: PAGE_BYTES },
-                Run { rank: 2, offset: 0, bytes: 8 },
+                ElementRun { rank: 0, offset: 8190 * 8, bytes: 16 },
+                ElementRun { rank: 1, offset: 0, bytes: PAGE_BYTES },
+                ElementRun { rank: 2, offset: 0, bytes: 8 },
             ]
         );
         assert_eq!(layout.runs(5, 0).count(), 0);

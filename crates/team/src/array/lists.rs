@@ -1,19 +1,20 @@
-//! Elements by lists of indices: sorted by machine, so that each machine is asked once.
+//! Access to elements by lists of indices: sorted by machine, so that each machine gets one
+//! request.
 
 use super::RawArray;
-use super::layout::Run;
+use super::layout::ElementRun;
 use crate::error::TeamError;
-use crate::far::message::Place;
 use crate::number::Number;
-use crate::segments::Piece;
-use crate::started::UnderWay;
+use crate::pending_access::PendingAccesses;
+use crate::remote::message::RankPiece;
+use crate::segments::SegmentPiece;
 
-/// What is wanted of one machine.
+/// The elements of one machine.
 #[derive(Default)]
-struct OfMachine {
-    /// Where; neighbours are one piece.
-    pieces: Vec<Place>,
-    /// Which places of the list these are, in the same order.
+struct MachineRequest {
+    /// The pieces; neighbours are merged.
+    pieces: Vec<RankPiece>,
+    /// The positions of the elements in the list, in the same order.
     places: Vec<usize>,
 }
 
@@ -22,9 +23,9 @@ impl RawArray {
     pub fn gather(&self, indices: &[u64], bytes: &mut [u8]) -> Result<(), TeamError> {
         let element = self.element_bytes();
         let sorted = self.sorted(indices, bytes.len())?;
-        let room = |wanted: &OfMachine| vec![0; wanted.places.len() * element];
+        let room = |wanted: &MachineRequest| vec![0; wanted.places.len() * element];
         let mut found: Vec<Vec<u8>> = sorted.iter().map(room).collect();
-        let mut under_way = UnderWay::default();
+        let mut under_way = PendingAccesses::default();
         for (wanted, found) in sorted.iter().zip(&mut found) {
             under_way.add(self.segments.start_get_at(&wanted.pieces, found)?)?;
         }
@@ -40,7 +41,7 @@ impl RawArray {
     /// Copies elements to these indices. If an index comes twice, the last one stays.
     pub fn scatter(&self, indices: &[u64], bytes: &[u8]) -> Result<(), TeamError> {
         let element = self.element_bytes();
-        let (mut theirs, mut under_way) = (Vec::new(), UnderWay::default());
+        let (mut theirs, mut under_way) = (Vec::new(), PendingAccesses::default());
         for wanted in self.sorted(indices, bytes.len())? {
             theirs.clear();
             for place in &wanted.places {
@@ -54,7 +55,7 @@ impl RawArray {
     /// Adds numbers to the elements from one on, which must be numbers of this type.
     pub fn accumulate<T: Number>(&self, first: u64, numbers: &[T]) -> Result<(), TeamError> {
         self.check_type::<T>()?;
-        let (mut rest, mut under_way) = (numbers, UnderWay::default());
+        let (mut rest, mut under_way) = (numbers, PendingAccesses::default());
         for run in self.checked_runs(first, numbers.len() as u64)? {
             let (now, later) = rest.split_at(run.bytes / size_of::<T>());
             let added = self.segments.start_accumulate(run.rank, run.offset, T::one(), now)?;
@@ -64,15 +65,15 @@ impl RawArray {
         under_way.wait()
     }
 
-    /// Adds numbers to the elements with these indices, which must be numbers of this type. An index
-    /// may come twice, and whoever accumulates there at the same time, nothing is lost.
+    /// Adds numbers to the elements with these indices, which must be numbers of this type. An
+    /// index may come twice. Concurrent additions lose nothing.
     pub fn accumulate_at<T: Number>(
         &self,
         indices: &[u64],
         numbers: &[T],
     ) -> Result<(), TeamError> {
         self.check_type::<T>()?;
-        let (mut theirs, mut under_way) = (Vec::new(), UnderWay::default());
+        let (mut theirs, mut under_way) = (Vec::new(), PendingAccesses::default());
         for wanted in self.sorted(indices, size_of_val(numbers))? {
             theirs.clear();
             theirs.extend(wanted.places.iter().map(|place| numbers[*place]));
@@ -93,9 +94,9 @@ impl RawArray {
         )))
     }
 
-    /// What is wanted of each machine, if all of it is there; of this machine last, so that the
-    /// others work meanwhile.
-    fn sorted(&self, indices: &[u64], bytes: usize) -> Result<Vec<OfMachine>, TeamError> {
+    /// Sorts the elements by machine after checking all indices; this machine comes last, so that
+    /// the others work in parallel.
+    fn sorted(&self, indices: &[u64], bytes: usize) -> Result<Vec<MachineRequest>, TeamError> {
         let count = self.count(bytes)?;
         if count != indices.len() as u64 {
             let indices = indices.len();
@@ -106,19 +107,19 @@ impl RawArray {
         indices.iter().try_for_each(|index| self.check(*index, 1))?;
         let team = self.team();
         let own = team.machine_of(team.rank()) as usize;
-        let mut sorted: Vec<OfMachine> = Vec::new();
-        sorted.resize_with(team.size() as usize, OfMachine::default);
+        let mut sorted: Vec<MachineRequest> = Vec::new();
+        sorted.resize_with(team.size() as usize, MachineRequest::default);
         for (place, index) in indices.iter().enumerate() {
-            let Run { rank, offset, bytes: len } = self.layout.place(*index);
+            let ElementRun { rank, offset, bytes: len } = self.layout.place(*index);
             let wanted = &mut sorted[team.machine_of(rank) as usize];
             wanted.places.push(place);
             match wanted.pieces.last_mut() {
-                Some(Place { rank: of, piece })
+                Some(RankPiece { rank: of, piece })
                     if *of == rank && piece.offset + piece.len == offset =>
                 {
                     piece.len += len;
                 }
-                _ => wanted.pieces.push(Piece { offset, len }.of(rank)),
+                _ => wanted.pieces.push(SegmentPiece { offset, len }.of(rank)),
             }
         }
         let of_own = std::mem::take(&mut sorted[own]);
@@ -130,7 +131,7 @@ impl RawArray {
 
 #[cfg(test)]
 mod tests {
-    use crate::rendezvous::Across;
+    use crate::rendezvous::MultiMachine;
     use crate::team::{Team, TeamOptions};
     use pario_net::Key;
 
@@ -143,8 +144,12 @@ mod tests {
         std::thread::scope(|scope| {
             for rank in 0..6 {
                 scope.spawn(move || {
-                    let across = Across::at(address, key.clone()).called(format!("m{}", rank % 3));
-                    let options = TeamOptions { across: Some(across), ..TeamOptions::default() };
+                    let multi_machine =
+                        MultiMachine::at(address, key.clone()).called(format!("m{}", rank % 3));
+                    let options = TeamOptions {
+                        multi_machine: Some(multi_machine),
+                        ..TeamOptions::default()
+                    };
                     let team = Team::meet_with(job, 6, rank, &options).unwrap();
                     let array = team.raw_array(100 * 8192, 8).unwrap();
                     // Of every page, so of every rank; those of a machine in the order of the list.

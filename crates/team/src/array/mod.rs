@@ -8,18 +8,18 @@ use std::fmt;
 
 use crate::call::Call;
 use crate::error::TeamError;
+use crate::pending_access::PendingAccesses;
 use crate::segments::{LocalMemory, Segments};
-use crate::started::UnderWay;
 use crate::team::Team;
-use layout::{ArrayLayout, Run};
+use layout::{ArrayLayout, ElementRun};
 pub use numbers::{Array, LocalNumbers};
 
 /// An array of elements of any one size, spread over the memory of all ranks by pages. Clones are
 /// the same; the memory is freed when no rank has it any more.
 ///
-/// Page `p` belongs to rank `p` modulo the number of ranks. What is never written is zero, and costs
-/// nothing. Nothing here needs another rank to do anything; what one has put, another sees as with
-/// [`Segments`]. [`Array`] is the same for numbers.
+/// Page `p` belongs to rank `p` modulo the number of ranks. Memory that was never written is zero
+/// and costs nothing. No access needs another rank to do anything; ranks see each other's puts as
+/// with [`Segments`]. [`Array`] is the same for numbers.
 ///
 /// ```
 /// # let team = pario_team::Team::meet("raw array", 1, 0)?;
@@ -34,7 +34,7 @@ pub use numbers::{Array, LocalNumbers};
 pub struct RawArray {
     segments: Segments,
     layout: ArrayLayout,
-    /// What an element is called in errors.
+    /// The name of an element in errors.
     name: &'static str,
 }
 
@@ -47,8 +47,8 @@ pub struct LocalPage {
 }
 
 impl Team {
-    /// Makes an array of so many elements of so many bytes each, together with all others. They are
-    /// zero.
+    /// Creates an array of `len` elements of `element_bytes` each, together with all ranks. They
+    /// are zero.
     pub fn raw_array(&self, len: u64, element_bytes: usize) -> Result<RawArray, TeamError> {
         self.array_of(len, element_bytes, 0, "elements")
     }
@@ -60,7 +60,7 @@ impl Team {
         kind: u32,
         name: &'static str,
     ) -> Result<RawArray, TeamError> {
-        // Whoever asks for what cannot be still comes to the call, so that the others are told.
+        // A rank with invalid arguments still makes the call, so that the others learn of it.
         let told = u32::try_from(element).unwrap_or(u32::MAX);
         drop(self.call(Call::Array { kind, element: told, len }, &[])?);
         let layout = ArrayLayout::new(len, element, self.size())?;
@@ -95,7 +95,7 @@ impl RawArray {
         self.segments.team()
     }
 
-    /// Who has an element.
+    /// The rank of an element.
     pub fn owner(&self, index: u64) -> Result<u32, TeamError> {
         self.check(index, 1)?;
         Ok(self.layout.place(index).rank)
@@ -104,7 +104,7 @@ impl RawArray {
     /// Copies elements from the array: as many as the bytes are, from the given one on.
     pub fn get(&self, first: u64, bytes: &mut [u8]) -> Result<(), TeamError> {
         let count = self.count(bytes.len())?;
-        let (mut rest, mut under_way) = (bytes, UnderWay::default());
+        let (mut rest, mut under_way) = (bytes, PendingAccesses::default());
         for run in self.checked_runs(first, count)? {
             let (now, later) = rest.split_at_mut(run.bytes);
             if !self.segments.near().get(run.rank, run.offset, now) {
@@ -118,7 +118,7 @@ impl RawArray {
     /// Copies elements to the array: as many as the bytes are, from the given one on.
     pub fn put(&self, first: u64, bytes: &[u8]) -> Result<(), TeamError> {
         let count = self.count(bytes.len())?;
-        let (mut rest, mut under_way) = (bytes, UnderWay::default());
+        let (mut rest, mut under_way) = (bytes, PendingAccesses::default());
         for run in self.checked_runs(first, count)? {
             let (now, later) = rest.split_at(run.bytes);
             if !self.segments.near().put(run.rank, run.offset, now) {
@@ -129,8 +129,8 @@ impl RawArray {
         under_way.wait()
     }
 
-    /// Copies elements to a part of the array that nobody has used before: faster than
-    /// [`put`](Self::put) there, and slower elsewhere.
+    /// Copies elements to a part of the array that was never used: faster than [`put`](Self::put)
+    /// there, and slower elsewhere.
     pub fn fill(&self, first: u64, bytes: &[u8]) -> Result<(), TeamError> {
         let count = self.count(bytes.len())?;
         let mut rest = bytes;
@@ -142,25 +142,22 @@ impl RawArray {
         Ok(())
     }
 
-    /// Takes all memory from the machine now, together with all others; see
-    /// [`Segments::prefault`].
+    /// Allocates all memory now, together with all ranks; see [`Segments::prefault`].
     pub fn prefault(&self) -> Result<(), TeamError> {
         self.segments.prefault()
     }
 
-    /// Takes the memory of this rank's pages from the machine now, if that is fast; see
-    /// [`Segments::take_huge`].
+    /// Allocates the memory of this rank's pages now, if that is fast; see [`Segments::take_huge`].
     pub fn take_huge(&self) -> bool {
         self.segments.take_huge()
     }
 
-    /// Makes what anybody has used of it on this machine ready for this process; see
-    /// [`Segments::make_ready`].
+    /// Maps all used pages of this machine into this process; see [`Segments::make_ready`].
     pub fn make_ready(&self) {
         self.segments.make_ready();
     }
 
-    /// What was put before, wherever it is, is there when this returns.
+    /// Waits until all earlier puts are in place.
     pub fn fence(&self) -> Result<(), TeamError> {
         self.segments.fence_all()
     }
@@ -182,9 +179,9 @@ impl RawArray {
         })
     }
 
-    /// Where consecutive elements of one page are in the memory of this process; none if their rank
-    /// is on another machine, or if they lie in several pages. It can be used while the array is
-    /// here; other ranks may read and write there at any time.
+    /// Returns the address of consecutive elements of one page; none if their rank is on another
+    /// machine, or if they lie in several pages. It is valid while the array exists; other ranks
+    /// may read and write there at any time.
     pub fn in_memory(&self, first: u64, count: u64) -> Option<*mut u8> {
         let mut runs = self.checked_runs(first, count).ok()?;
         match (runs.next(), runs.next()) {
@@ -193,7 +190,7 @@ impl RawArray {
         }
     }
 
-    /// How many elements so many bytes are.
+    /// The number of elements in this many bytes.
     fn count(&self, bytes: usize) -> Result<u64, TeamError> {
         let element = self.element_bytes();
         if !bytes.is_multiple_of(element) {
@@ -217,7 +214,11 @@ impl RawArray {
         Err(TeamError::Invalid(what))
     }
 
-    fn checked_runs(&self, first: u64, count: u64) -> Result<impl Iterator<Item = Run>, TeamError> {
+    fn checked_runs(
+        &self,
+        first: u64,
+        count: u64,
+    ) -> Result<impl Iterator<Item = ElementRun>, TeamError> {
         self.check(first, count)?;
         Ok(self.layout.runs(first.min(self.len()), count))
     }

@@ -8,8 +8,7 @@ use crate::error::TeamError;
 use crate::number::{Number, name_of};
 use crate::team::Team;
 
-/// An array of numbers that lie in the memory of all ranks, by pages; what [`RawArray`] says holds
-/// here too. Clones are the same.
+/// An array of numbers in the memory of all ranks, by pages; see [`RawArray`]. Clones are the same.
 ///
 /// ```
 /// # let team = pario_team::Team::meet("array", 1, 0)?;
@@ -34,7 +33,7 @@ pub struct LocalNumbers<T> {
 }
 
 impl Team {
-    /// Makes an array of so many numbers, together with all others. They are zero.
+    /// Creates an array of `len` numbers, together with all ranks. They are zero.
     pub fn array<T: Number>(&self, len: u64) -> Result<Array<T>, TeamError> {
         let raw = self.array_of(len, size_of::<T>(), T::KIND, name_of(T::KIND))?;
         Ok(Array { raw, numbers: PhantomData })
@@ -57,7 +56,7 @@ impl<T: Number> Array<T> {
         &self.raw
     }
 
-    /// Who has a number.
+    /// The rank of a number.
     pub fn owner(&self, index: u64) -> Result<u32, TeamError> {
         self.raw.owner(index)
     }
@@ -82,7 +81,7 @@ impl<T: Number> Array<T> {
         self.raw.scatter(indices, bytes(numbers))
     }
 
-    /// Adds numbers to those from an index on. However many ranks do it, nothing is lost.
+    /// Adds numbers to those from an index on. Concurrent additions lose nothing.
     pub fn accumulate(&self, first: u64, numbers: &[T]) -> Result<(), TeamError> {
         self.raw.accumulate(first, numbers)
     }
@@ -92,7 +91,7 @@ impl<T: Number> Array<T> {
         self.raw.accumulate_at(indices, numbers)
     }
 
-    /// What was put before, wherever it is, is there when this returns.
+    /// Waits until all earlier puts are in place.
     pub fn fence(&self) -> Result<(), TeamError> {
         self.raw.fence()
     }

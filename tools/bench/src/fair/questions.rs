@@ -5,15 +5,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use pario_net::{Address, Asker, Bulk, Space, SpaceId};
-use pario_proto::{Answer, Identity, PROTOCOL_VERSION, PeerKind, Question, Reply, Request};
+use pario_net::{Address, Bulk, RpcClient, Space, SpaceId};
+use pario_proto::{Identity, PROTOCOL_VERSION, PeerKind, Reply, Request, RequestMessage};
+use pario_server::NodeProtocol;
 
 /// The questions of a flood that are not answered at one time.
 const UNDER_WAY: u64 = 20_000;
 
 /// A client that asks cheap questions.
 pub struct RawClient {
-    asker: Asker<Question<Bulk>, Answer<Bulk>>,
+    asker: RpcClient<NodeProtocol>,
     _space: Space,
 }
 
@@ -23,13 +24,13 @@ impl RawClient {
         let path = address.strip_prefix("unix:").context("an address of a Unix socket")?;
         let name = format!("client {}", SpaceId::random());
         let space = Space::builder(&name).join(&Address::unix(path)).build()?;
-        let asker = Asker::open(&space, "requests", Duration::from_secs(10))?;
+        let asker = RpcClient::open(&space, "requests", Duration::from_secs(10))?;
         let client = Self { asker, _space: space };
         let identity = Identity { uid: 0, gids: vec![0] };
         let (version, client_name) = (PROTOCOL_VERSION, "fair".to_owned());
         let peer = PeerKind::Client;
         let hello = Request::Hello { version, identity, client: client_name, peer };
-        let welcomed = client.asker.ask(question(hello))?.wait()?.result?;
+        let welcomed = client.asker.start(question(hello))?.wait()?.result?;
         ensure!(matches!(welcomed, Reply::Welcome { .. }), "the node said {welcomed:?}");
         Ok(client)
     }
@@ -37,7 +38,7 @@ impl RawClient {
     /// Asks one question; how long the answer took.
     pub fn ask(&self) -> Result<Duration> {
         let began = Instant::now();
-        self.asker.ask(question(Request::Map))?.wait()?.result?;
+        self.asker.start(question(Request::Map))?.wait()?.result?;
         Ok(began.elapsed())
     }
 
@@ -55,7 +56,7 @@ impl RawClient {
             wait_until((asked + UNDER_WAY / 2).saturating_sub(UNDER_WAY));
             for _ in 0..UNDER_WAY / 2 {
                 let (count, asking) = (answered.clone(), asking.clone());
-                self.asker.ask_then(question(Request::Map), move |_| {
+                self.asker.call_then(question(Request::Map), move |_| {
                     let answered = count.fetch_add(1, Ordering::SeqCst) + 1;
                     if answered.is_multiple_of(UNDER_WAY / 2) {
                         asking.unpark();
@@ -69,6 +70,6 @@ impl RawClient {
     }
 }
 
-fn question(request: Request) -> Question<Bulk> {
-    Question { request, data: Vec::new() }
+fn question(request: Request) -> RequestMessage<Bulk> {
+    RequestMessage { request, data: Vec::new() }
 }

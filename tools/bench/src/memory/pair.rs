@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::process;
 
 use anyhow::{Context, Result, bail};
-use pario::team::{Across, Key, Team, TeamOptions};
+use pario::team::{Key, MultiMachine, Team, TeamOptions};
 
 use crate::partner::{Partner, Starter};
 
@@ -69,8 +69,8 @@ impl Second {
 }
 
 fn meet(job: &str, address: &str, key: &str, rank: u32) -> Result<Team> {
-    let across = Across::at(address.parse().context("an address")?, Key::from_hex(key)?);
+    let across = MultiMachine::at(address.parse().context("an address")?, Key::from_hex(key)?);
     let across = across.called(format!("machine {rank}"));
-    let options = TeamOptions { across: Some(across), ..TeamOptions::default() };
+    let options = TeamOptions { multi_machine: Some(across), ..TeamOptions::default() };
     Ok(Team::meet_with(job, 2, rank, &options)?)
 }

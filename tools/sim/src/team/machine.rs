@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fastrand::Rng;
-use pario_net::CommonMemory;
-use pario_team::simulation::{Board, Follower, FromHost, News, RoundEnd, Steward, ToHost, shape};
+use pario_net::SharedMemory;
+use pario_team::simulation::{
+    Board, CoordinatorReply, CoordinatorRequest, MachineReporter, News, NewsFeed, RoundEnd, shape,
+};
 
 /// A machine, and its captain, who does nothing before it is accepted by the host.
 pub struct Machine {
-    memory: Arc<CommonMemory>,
+    memory: Arc<SharedMemory>,
     size: u32,
     /// Which rank the captain is, and which process.
     pub captain: u32,
@@ -18,13 +20,13 @@ pub struct Machine {
     pub duty: Duty,
     /// The board, as the captain sees it.
     pub board: Board,
-    pub steward: Steward,
+    pub steward: MachineReporter,
     /// How many of the board's news the steward has seen.
     pub seen: Option<u32>,
     /// The steward has looked for ends, and is about to look for a round.
     pub is_looking: bool,
     /// Once the captain was accepted.
-    pub follower: Option<Follower>,
+    pub follower: Option<NewsFeed>,
     /// What the follower has heard and not noted.
     pub heard: VecDeque<News>,
     /// How many news it has noted.
@@ -72,14 +74,14 @@ pub struct Link {
 
 /// To the host.
 pub enum Up {
-    Ask(What, ToHost),
+    Ask(What, CoordinatorRequest),
     /// The captain is gone.
     Gone,
 }
 
 /// From the host.
 pub enum Down {
-    Answer(What, FromHost),
+    Answer(What, CoordinatorReply),
     /// The host is gone.
     Broken,
 }
@@ -100,9 +102,9 @@ impl Machine {
         size: u32,
         first_round: u32,
     ) -> Result<Self> {
-        let memory = Arc::new(CommonMemory::new(shape(size))?);
+        let memory = Arc::new(SharedMemory::new(shape(size))?);
         let board = Board::new(memory.part(0), size, captain);
-        board.begin_with(first_round);
+        board.start_at_round(first_round);
         Ok(Self {
             memory,
             size,
@@ -110,7 +112,7 @@ impl Machine {
             captain_process,
             duty: Duty::Coming,
             board,
-            steward: Steward::new(size),
+            steward: MachineReporter::new(size),
             seen: None,
             is_looking: false,
             follower: None,
@@ -146,13 +148,13 @@ impl Machine {
     pub fn look(&mut self) {
         if !std::mem::replace(&mut self.is_looking, true) {
             self.seen = Some(self.board.news());
-            if let Some(ends) = self.steward.look_for_ends(&self.board) {
+            if let Some(ends) = self.steward.take_ends(&self.board) {
                 self.link.ask(What::Tell, ends);
             }
             return;
         }
         self.is_looking = false;
-        if let Some((number, round)) = self.steward.look_for_round(&self.board) {
+        if let Some((number, round)) = self.steward.take_round(&self.board) {
             self.link.ask(What::Round(number), round);
         }
     }
@@ -160,27 +162,27 @@ impl Machine {
     /// Asks the host for more news.
     pub fn follow(&mut self) {
         if let Some(follower) = &self.follower {
-            self.link.ask(What::Follow, follower.question());
+            self.link.ask(What::Follow, follower.request());
         }
     }
 
     /// The host tells it news.
     pub fn is_told(&mut self, news: &[News]) {
         self.is_following = false;
-        let ends = news.iter().filter(|news| !matches!(news, News::Came { .. })).count();
+        let ends = news.iter().filter(|news| !matches!(news, News::Joined { .. })).count();
         self.ends_told += u32::try_from(ends).unwrap_or(0);
         self.is_loss_told |= news.iter().any(|news| matches!(news, News::Lost { .. }));
     }
 }
 
 impl Link {
-    pub fn ask(&mut self, what: What, question: ToHost) {
+    pub fn ask(&mut self, what: What, question: CoordinatorRequest) {
         if !self.is_cut {
             self.up.push_back(Up::Ask(what, question));
         }
     }
 
-    pub fn answer(&mut self, what: What, answer: FromHost) {
+    pub fn answer(&mut self, what: What, answer: CoordinatorReply) {
         if !self.is_cut {
             self.down.push_back(Down::Answer(what, answer));
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail, ensure};
-use pario_team::simulation::{Missing, News};
+use pario_team::simulation::{MissingRank, News};
 
 use super::plan::Said;
 
@@ -133,16 +133,16 @@ impl Model {
     }
 
     /// A rank of a machine is told that it waits in vain.
-    pub fn fail(&mut self, rank: u32, machine: usize, missing: Missing) -> Result<()> {
+    pub fn fail(&mut self, rank: u32, machine: usize, missing: MissingRank) -> Result<()> {
         let Rank { passed: round, has_failed, .. } = self.ranks[rank as usize];
         let is_over = self.over[machine] > round;
         ensure!(!is_over || has_failed, "rank {rank} waits in vain for a round that is over");
         match missing {
-            Missing::Lost(lost) => {
+            MissingRank::Lost(lost) => {
                 let is_lost = self.lost.contains(&(machine, lost));
                 ensure!(is_lost, "rank {rank} is told that {lost} is lost, which it is not");
             }
-            Missing::Left(left) => {
+            MissingRank::Left(left) => {
                 let other = &self.ranks[left as usize];
                 ensure!(other.has_left, "rank {rank} is told that {left} has left");
                 let has_come = other.came.len() > round;
@@ -161,8 +161,8 @@ impl Model {
         }
         ensure!(number == self.list.len(), "machine {machine} has missed some of the news");
         let is_told = self.list.iter().any(|known| match (known, news) {
-            (News::Came { rank, .. }, News::Came { rank: other, .. }) => *rank == other,
-            (News::Came { .. }, _) | (_, News::Came { .. }) => false,
+            (News::Joined { rank, .. }, News::Joined { rank: other, .. }) => *rank == other,
+            (News::Joined { .. }, _) | (_, News::Joined { .. }) => false,
             (
                 News::Left { rank, .. } | News::Lost { rank },
                 News::Left { rank: other, .. } | News::Lost { rank: other },
@@ -175,7 +175,7 @@ impl Model {
 
     fn check(&self, news: News) -> Result<()> {
         match news {
-            News::Came { rank, captain } => {
+            News::Joined { rank, leader: captain } => {
                 let is = self.ranks[rank as usize].is.map(|(_, captain)| captain);
                 ensure!(is == Some(captain), "{news:?}, but it is at {is:?}");
             }

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use pario_net::{Address, Asker, Bulk, Pending, Space, SpaceId};
+use pario_net::{Address, PendingReply, RpcClient, Space, SpaceId};
 use pario_proto::{
-    Access, Answer, Failure, FilePath, Identity, JOB_SIZE_LIMIT, JobCall, LockCall, LockKind,
-    LockRange, LockRequest, Member, NamespaceRequest, PROTOCOL_VERSION, PeerKind, Question,
-    ROUNDS_LIMIT, Reply, Request,
+    Access, Failure, FilePath, Identity, JOB_SIZE_LIMIT, JobCall, LockCall, LockKind, LockRange,
+    LockRequest, Member, NamespaceRequest, PROTOCOL_VERSION, PeerKind, ROUNDS_LIMIT, Reply,
+    Request, RequestMessage,
 };
+use pario_server::NodeProtocol;
 
 use crate::honest::TARGET;
 
@@ -21,7 +22,7 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(20);
 
 /// A client of the flooding user.
 struct Client {
-    asker: Asker<Question<Bulk>, Answer<Bulk>>,
+    asker: RpcClient<NodeProtocol>,
     space: Space,
 }
 
@@ -39,7 +40,7 @@ impl Client {
         let name = format!("flood {}", SpaceId::random());
         let builder = Space::builder(&name).admit_any_user(true);
         let space = builder.join(&Address::unix(socket)).build()?;
-        let asker = Asker::open(&space, "requests", Duration::from_secs(20))?;
+        let asker = RpcClient::open(&space, "requests", Duration::from_secs(20))?;
         let client = Self { asker, space };
         let identity = Identity { uid: 0, gids: vec![0] };
         let hello = Request::Hello {
@@ -54,8 +55,8 @@ impl Client {
         }
     }
 
-    fn start(&self, request: Request) -> Result<Pending<Answer<Bulk>>> {
-        Ok(self.asker.ask(Question { request, data: Vec::new() })?)
+    fn start(&self, request: Request) -> Result<PendingReply<NodeProtocol>> {
+        Ok(self.asker.start(RequestMessage { request, data: Vec::new() })?)
     }
 
     /// Asks a batch of requests, and waits for all answers.

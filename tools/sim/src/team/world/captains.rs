@@ -1,7 +1,7 @@
 //! What captains and the host do.
 
 use anyhow::{Context, Result, bail, ensure};
-use pario_team::simulation::{FromHost, RoundEnd, ToHost};
+use pario_team::simulation::{CoordinatorReply, CoordinatorRequest, RoundEnd};
 
 use super::{HOST, World};
 use crate::team::machine::{Down, Duty, Machine, Up, What};
@@ -15,7 +15,9 @@ impl World {
         let answers = match up {
             Up::Ask(what, question) => {
                 let come = match &question {
-                    ToHost::Come { rank, captain, .. } => Some((*rank, *captain)),
+                    CoordinatorRequest::Join { rank, leader: captain, .. } => {
+                        Some((*rank, *captain))
+                    }
                     _ => None,
                 };
                 self.machines[machine].is_following |= what == What::Follow;
@@ -23,7 +25,7 @@ impl World {
                 if let (Some((rank, captain)), What::Come(process)) = (come, what) {
                     let of_come = answers.iter().find(|(ticket, _)| *ticket == (machine, what));
                     let is_accepted = match of_come {
-                        Some((_, FromHost::Accepted { .. })) => true,
+                        Some((_, CoordinatorReply::Accepted { .. })) => true,
                         Some(_) => false,
                         None => bail!("process {process} is not answered"),
                     };
@@ -40,7 +42,7 @@ impl World {
         for ((number, what), answer) in answers {
             let machine = &mut self.machines[number];
             ensure!(!machine.is_gone, "machine {number} is gone, and answered: {answer:?}");
-            if let FromHost::News(news) = &answer {
+            if let CoordinatorReply::News(news) = &answer {
                 machine.is_told(news);
             }
             machine.link.answer(what, answer);
@@ -53,7 +55,7 @@ impl World {
         let machine = &mut self.machines[number];
         match machine.link.down.pop_front() {
             Some(Down::Answer(What::Come(process), answer)) => self.answer_come(process, &answer),
-            Some(Down::Answer(What::Follow, FromHost::News(news))) => {
+            Some(Down::Answer(What::Follow, CoordinatorReply::News(news))) => {
                 ensure!(machine.heard.is_empty(), "machine {number} is answered twice");
                 machine.heard = news.into();
                 Ok(())
@@ -64,11 +66,11 @@ impl World {
                 ensure!(machine.ending.is_some(), "the answer to a round is its end");
                 Ok(())
             }
-            Some(Down::Answer(What::Tell, FromHost::Done)) | None => Ok(()),
+            Some(Down::Answer(What::Tell, CoordinatorReply::Done)) | None => Ok(()),
             Some(Down::Answer(what, answer)) => bail!("{answer:?} is the answer to {what:?}"),
             Some(Down::Broken) => {
                 if let Some(follower) = &machine.follower {
-                    follower.host_gone(&machine.board);
+                    follower.on_coordinator_gone(&machine.board);
                     if let Some(process) = machine.gate.take() {
                         self.set(process, Stage::Absent);
                     }
@@ -82,11 +84,11 @@ impl World {
         }
     }
 
-    fn answer_come(&mut self, process: usize, answer: &FromHost) -> Result<()> {
+    fn answer_come(&mut self, process: usize, answer: &CoordinatorReply) -> Result<()> {
         let place = self.processes[process].place;
         let host = match answer {
-            FromHost::Accepted { host } => *host,
-            FromHost::Refused(_) => {
+            CoordinatorReply::Accepted { coordinator: host } => *host,
+            CoordinatorReply::Refused(_) => {
                 self.run.refused += 1;
                 return self.refuse(process);
             }

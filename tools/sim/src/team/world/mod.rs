@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
-use pario_team::simulation::Host;
+use pario_team::simulation::TeamCoordinator;
 
 use super::TeamRun;
 use super::machine::{Down, Duty, Machine, What};
@@ -69,7 +69,7 @@ struct World {
     size: u32,
     machines: Vec<Machine>,
     processes: Vec<Process>,
-    host: Option<Host<usize, Ticket>>,
+    host: Option<TeamCoordinator<usize, Ticket>>,
     model: Model,
     /// How many of a thousand steps are accidents.
     accidents: u32,
@@ -227,7 +227,7 @@ impl World {
                 let process = &mut self.processes[process];
                 process.is_orphan = false;
                 if let Some(board) = &process.board {
-                    board.captain_gone();
+                    board.on_leader_gone();
                 }
             }
             Action::Up(machine) => self.tell_host(machine)?,
@@ -237,7 +237,7 @@ impl World {
             Action::Finish(number) => {
                 let machine = &mut self.machines[number];
                 if let Some(ending) = &mut machine.ending
-                    && !ending.go_on(&machine.board)
+                    && !ending.write_next(&machine.board)
                 {
                     machine.ending = None;
                     self.model.end_round(number);
@@ -246,7 +246,7 @@ impl World {
             Action::Notice(machine) => {
                 let machine = &mut self.machines[machine];
                 if let Some(rank) = machine.closed.pop_front() {
-                    machine.board.guest_gone(rank);
+                    machine.board.on_process_gone(rank);
                 }
             }
             Action::End(machine) => self.end_captain(machine, Duty::Ended),

@@ -1,7 +1,7 @@
 //! What processes do: they come, meet and leave.
 
 use anyhow::{Context, Result, ensure};
-use pario_team::simulation::{Follower, Host, Missing, ToHost};
+use pario_team::simulation::{CoordinatorRequest, MissingRank, NewsFeed, TeamCoordinator};
 
 use super::{HOST, World};
 use crate::team::machine::{Duty, What};
@@ -26,7 +26,7 @@ impl World {
         let place = self.processes[process].place;
         let size = self.size;
         if place.is_captain && place.machine == HOST {
-            let mut host = Host::new(size);
+            let mut host = TeamCoordinator::new(size);
             let ticket = (HOST, What::Come(process));
             host.come(HOST, (place.rank, place.rank), size, ticket);
             self.host = Some(host);
@@ -39,7 +39,7 @@ impl World {
             let board = &machine.board;
             let has_place = machine.is_serving() && !machine.link.is_cut;
             // A machine has each rank once.
-            let is_taken = board.near_ranks().contains(&place.rank);
+            let is_taken = board.machine_ranks().contains(&place.rank);
             !has_place || is_taken || board.has_left(place.rank) || board.lost().is_some()
         };
         if is_refused {
@@ -55,7 +55,9 @@ impl World {
             machine.gate = Some(process);
         }
         let (captain, rank) = (machine.captain, place.rank);
-        machine.link.ask(What::Come(process), ToHost::Come { captain, rank, size });
+        machine
+            .link
+            .ask(What::Come(process), CoordinatorRequest::Join { leader: captain, rank, size });
         self.set(process, Stage::Asking);
         Ok(())
     }
@@ -70,7 +72,7 @@ impl World {
             self.model.decide(place.rank, (process, place.rank), true)?;
         }
         machine.duty = Duty::Serving;
-        machine.follower = Some(Follower::new(place.rank, host));
+        machine.follower = Some(NewsFeed::new(place.rank, host));
         machine.follow();
         self.processes[process].board = Some(machine.board_of(place.rank));
         self.set(process, Stage::Invited);
@@ -82,8 +84,8 @@ impl World {
         match process.stage {
             Stage::Invited | Stage::Written(_) | Stage::Reading(..) => true,
             Stage::Ready => !process.is_stalled(),
-            Stage::Gathering => board.are_all_here().is_some(),
-            Stage::Waiting(round) => board.look(round).is_some(),
+            Stage::Gathering => board.check_all_here().is_some(),
+            Stage::Waiting(round) => board.check_round(round).is_some(),
             Stage::Away | Stage::Asking | Stage::Left | Stage::Killed | Stage::Absent => false,
         }
     }
@@ -95,10 +97,10 @@ impl World {
         let board = process.board.as_ref().context("it was let in")?;
         match process.stage {
             Stage::Invited => {
-                board.come();
+                board.mark_here();
                 process.stage = Stage::Gathering;
             }
-            Stage::Gathering => match board.are_all_here() {
+            Stage::Gathering => match board.check_all_here() {
                 Some(Ok(())) => {
                     self.model.gathered()?;
                     process.stage = Stage::Ready;
@@ -107,9 +109,9 @@ impl World {
                     self.model.fail(rank, machine, missing)?;
                     self.run.failures += 1;
                     match missing {
-                        Missing::Lost(_) => self.leave(number),
+                        MissingRank::Lost(_) => self.leave(number),
                         // Nobody waits for the end of a team that has not begun.
-                        Missing::Left(_) => self.give_up(number),
+                        MissingRank::Left(_) => self.give_up(number),
                     }
                 }
                 None => {}
@@ -131,7 +133,7 @@ impl World {
                 self.model.come(rank, round, said)?;
                 process.stage = Stage::Waiting(round);
             }
-            Stage::Waiting(round) => match board.look(round) {
+            Stage::Waiting(round) => match board.check_round(round) {
                 Some(Ok(())) => {
                     self.model.pass(rank)?;
                     process.stage = Stage::Reading(round, 0);
@@ -140,7 +142,7 @@ impl World {
                 None => {}
             },
             Stage::Reading(round, other) => {
-                let (call, bytes) = board.read_of(other, round);
+                let (call, bytes) = board.read_slot(other, round);
                 let said = self.model.told(rank, other)?;
                 let is_same = said.call.to_bytes(said.bytes.len()) == call && said.bytes == bytes;
                 ensure!(is_same, "rank {rank} reads something else than rank {other} has told");
@@ -158,7 +160,7 @@ impl World {
     }
 
     /// A rank waits in vain: it calls again, or leaves.
-    fn fail(&mut self, number: usize, missing: Missing) -> Result<()> {
+    fn fail(&mut self, number: usize, missing: MissingRank) -> Result<()> {
         self.run.failures += 1;
         let process = &mut self.processes[number];
         let (rank, machine) = (process.place.rank, process.place.machine);

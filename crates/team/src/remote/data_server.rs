@@ -1,0 +1,219 @@
+//! The data server of a machine: it accesses memory for ranks of other machines, and runs callbacks
+//! for all.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use pario_net::{IncomingRequest, PortOptions, RecvError, RpcServer, Space};
+use parking_lot::{Mutex, RwLock};
+
+use super::data_connections::data_port;
+use super::message::{AtomicChange, DataProtocol, DataReply, DataRequest, RankPiece};
+use crate::board::{Board, MissingRank};
+use crate::callbacks::{CallbackFn, CallbackRequest};
+use crate::machine_memory::{MachineMemory, Numbers};
+use crate::number::{Number, Word, with_kind};
+use crate::segments::SegmentPiece;
+
+/// Memory and callbacks of a data server, by number.
+#[derive(Default)]
+pub struct Registry {
+    memories: Mutex<HashMap<u64, Arc<MachineMemory>>>,
+    callbacks: RwLock<HashMap<u64, Arc<CallbackFn>>>,
+}
+
+impl Registry {
+    /// Adds memory, and drops memory that all ranks have released.
+    pub fn add_memory(&self, number: u64, near: Arc<MachineMemory>, size: u32) {
+        let mut memories = self.memories.lock();
+        memories.retain(|_, near| near.released_by() < size);
+        memories.insert(number, near);
+    }
+
+    /// Adds a callback.
+    pub fn add_callback(&self, number: u64, function: Arc<CallbackFn>) {
+        self.callbacks.write().insert(number, function);
+    }
+
+    /// Removes a callback.
+    pub fn remove_callback(&self, number: u64) {
+        self.callbacks.write().remove(&number);
+    }
+
+    fn memory(&self, number: u64) -> Result<Arc<MachineMemory>, DataReply> {
+        let found = self.memories.lock().get(&number).cloned();
+        found.ok_or_else(|| DataReply::Invalid("that memory was freed".to_owned()))
+    }
+}
+
+/// Serves until the space is closed.
+pub fn serve(port: &RpcServer<DataProtocol>, board: &Arc<Board>, registry: &Registry) {
+    loop {
+        match port.recv() {
+            Ok(asked) => answer(asked, board, registry),
+            Err(RecvError::Closed { .. }) => return,
+            // The machine leader notices a lost rank; an undecodable request was refused.
+            Err(_) => {}
+        }
+    }
+}
+
+/// Creates the port of a data server.
+pub fn open(space: &Space, leader: u32) -> Result<RpcServer<DataProtocol>, String> {
+    RpcServer::new(space, &data_port(leader), PortOptions::default())
+        .map_err(|error| error.to_string())
+}
+
+fn answer(asked: IncomingRequest<DataProtocol>, board: &Arc<Board>, registry: &Registry) {
+    let IncomingRequest { request: question, responder: answer, .. } = asked;
+    match question {
+        DataRequest::Lock { memory, number, by } => {
+            let near = match registry.memory(memory) {
+                Ok(near) if number < near.part().words().len() => near,
+                Ok(_) => return answer.send(DataReply::Invalid(format!("no mutex {number}"))),
+                Err(wrong) => return answer.send(wrong),
+            };
+            if board.lock_in(near.part(), number).try_lock_for(by) {
+                return answer.send(DataReply::Done);
+            }
+            // The mutex is taken: another thread waits, so that this one serves others.
+            let board = board.clone();
+            let wait = move || {
+                let locked = board.lock_in(near.part(), number).lock_for(by);
+                answer.send_now(done(locked));
+            };
+            let thread = std::thread::Builder::new().name("team lock".to_owned());
+            // Without a thread the responder is dropped, and the client gets an error.
+            let _ = thread.spawn(wait);
+        }
+        DataRequest::Call { number, from, target, header, data } => {
+            let asked = CallbackRequest::new((from, target), header, data, answer);
+            let function = registry.callbacks.read().get(&number).cloned();
+            let Some(function) = function else {
+                return asked.reply(Err("there is no such callback".to_owned()));
+            };
+            // A panic drops the request, which replies.
+            let _ = catch_unwind(AssertUnwindSafe(|| function(asked)));
+        }
+        question => answer.send(perform(question, board, registry).unwrap_or_else(|wrong| wrong)),
+    }
+}
+
+fn done(result: Result<(), MissingRank>) -> DataReply {
+    match result {
+        Ok(()) => DataReply::Done,
+        Err(MissingRank::Lost(rank)) => DataReply::HolderGone { rank, has_left: false },
+        Err(MissingRank::Left(rank)) => DataReply::HolderGone { rank, has_left: true },
+    }
+}
+
+fn perform(
+    question: DataRequest,
+    board: &Board,
+    registry: &Registry,
+) -> Result<DataReply, DataReply> {
+    let outside = || DataReply::Invalid("a place that is not in the segment".to_owned());
+    match question {
+        DataRequest::Put { memory, pieces, bytes } => {
+            let near = registry.memory(memory)?;
+            let mut rest = &bytes[..];
+            for RankPiece { rank, piece: SegmentPiece { offset, len } } in pieces {
+                let (now, later) = rest.split_at_checked(len).ok_or_else(outside)?;
+                if !near.put(rank, offset, now) {
+                    return Err(outside());
+                }
+                rest = later;
+            }
+            Ok(DataReply::Done)
+        }
+        DataRequest::Get { memory, pieces } => {
+            let near = registry.memory(memory)?;
+            // Allocate no more memory than there is to read.
+            let total = pieces.iter().try_fold(0_usize, |total, RankPiece { rank, piece }| {
+                near.pointer(*rank, piece.offset, piece.len)?;
+                total.checked_add(piece.len)
+            });
+            let total = total.filter(|total| *total <= GET_LIMIT_BYTES).ok_or_else(outside)?;
+            let mut bytes = vec![0; total];
+            let mut rest = &mut bytes[..];
+            for RankPiece { rank, piece: SegmentPiece { offset, len } } in pieces {
+                let (now, later) = rest.split_at_mut(len);
+                near.get(rank, offset, now);
+                rest = later;
+            }
+            Ok(DataReply::Bytes(bytes.into()))
+        }
+        DataRequest::Accumulate { memory, kind, factor, pieces, bytes } => {
+            let near = registry.memory(memory)?;
+            let added = Added { near: &near, board, factor, pieces: &pieces, bytes: &bytes };
+            with_kind!(kind, T => added.add::<T>()).unwrap_or_else(|| Err(outside()))
+        }
+        DataRequest::Change { memory, rank, offset, change } => {
+            let near = registry.memory(memory)?;
+            let was = match change {
+                AtomicChange::Add32(value) => changed(&near, rank, offset, value, u32::fetch_add),
+                AtomicChange::Swap32(value) => changed(&near, rank, offset, value, u32::swap),
+                AtomicChange::Add64(value) => changed(&near, rank, offset, value, u64::fetch_add),
+                AtomicChange::Swap64(value) => changed(&near, rank, offset, value, u64::swap),
+            };
+            was.map(DataReply::Previous).ok_or_else(outside)
+        }
+        DataRequest::Unlock { memory, number, by } => {
+            let near = registry.memory(memory)?;
+            let is_there = number < near.part().words().len();
+            if is_there && board.lock_in(near.part(), number).unlock_for(by) {
+                return Ok(DataReply::Done);
+            }
+            Err(DataReply::Invalid("that mutex is not locked by this process".to_owned()))
+        }
+        DataRequest::Release { memory } => {
+            registry.memory(memory)?.release();
+            Ok(DataReply::Done)
+        }
+        DataRequest::Lock { .. } | DataRequest::Call { .. } => Err(outside()),
+    }
+}
+
+/// The longest reply, in bytes.
+pub const GET_LIMIT_BYTES: usize = 8 << 20;
+
+fn changed<T: Word + Into<u64>>(
+    near: &MachineMemory,
+    rank: u32,
+    offset: usize,
+    value: T,
+    change: unsafe fn(*mut u8, T) -> T,
+) -> Option<u64> {
+    // SAFETY: `change` of memory gives places that are aligned and mapped.
+    let was = near.change(rank, offset, |place| unsafe { change(place, value) });
+    was.map(Into::into)
+}
+
+/// Numbers to add.
+struct Added<'a> {
+    near: &'a MachineMemory,
+    board: &'a Board,
+    factor: [u8; 8],
+    pieces: &'a [RankPiece],
+    bytes: &'a [u8],
+}
+
+impl Added<'_> {
+    fn add<T: Number>(&self) -> Result<DataReply, DataReply> {
+        let outside = || DataReply::Invalid("a place that is not in the segment".to_owned());
+        let factor = T::of_bytes(&self.factor);
+        let mut rest = self.bytes;
+        for RankPiece { rank, piece: SegmentPiece { offset, len } } in self.pieces {
+            let (now, later) = rest.split_at_checked(*len).ok_or_else(outside)?;
+            let numbers = Numbers::<T>::of_bytes(now);
+            let added = self.near.accumulate(self.board, *rank, *offset, factor, numbers);
+            match added {
+                Ok(true) => rest = later,
+                Ok(false) => return Err(outside()),
+                Err(missing) => return Err(done(Err(missing))),
+            }
+        }
+        Ok(DataReply::Done)
+    }
+}

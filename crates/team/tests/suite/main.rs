@@ -1,0 +1,10 @@
+//! The tests of `pario-team`: ranks as threads and as processes, on one machine and on several.
+
+mod arrays;
+mod brokers;
+mod callbacks;
+mod collective;
+mod processes;
+mod ranks;
+mod segments;
+mod squatters;
