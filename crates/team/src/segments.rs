@@ -356,8 +356,8 @@ impl Segments {
         }
         self.check(rank, offset, size)?;
         let change = change(value.to_bits());
-        let question = DataRequest::Change { memory: self.number(), rank, offset, change };
-        match self.team().request_data(rank, question)? {
+        let request = DataRequest::Change { memory: self.number(), rank, offset, change };
+        match self.team().request_data(rank, request)? {
             DataReply::Previous(bits) => Ok(T::of_bits(bits)),
             other => Err(self.team().unexpected_reply(rank, other)),
         }

@@ -63,31 +63,31 @@ impl DataConnections {
     pub fn start(
         &self,
         leader: u32,
-        question: DataRequest,
+        request: DataRequest,
         buffer: Option<&Arc<RecvBuffer>>,
         may_be_there: impl Fn() -> bool,
     ) -> Result<PendingReply<DataProtocol>, RpcError> {
-        let asker = self.asker(leader, may_be_there)?;
+        let client = self.client(leader, may_be_there)?;
         match buffer {
-            Some(buffer) => asker.start_into(question, buffer),
-            None => asker.start(question),
+            Some(buffer) => client.start_into(request, buffer),
+            None => client.start(request),
         }
     }
 
-    fn asker(
+    fn client(
         &self,
         leader: u32,
         may_be_there: impl Fn() -> bool,
     ) -> Result<RpcClient<DataProtocol>, RpcError> {
         let mut servers = self.servers.lock();
-        if let Some(asker) = servers.get(&leader) {
-            return Ok(asker.clone());
+        if let Some(client) = servers.get(&leader) {
+            return Ok(client.clone());
         }
         let port = data_port(leader);
         for _ in (0..OPEN_ATTEMPTS).take_while(|_| may_be_there()) {
-            if let Ok(asker) = RpcClient::open(&self.space, &port, OPEN_TIMEOUT) {
-                servers.insert(leader, asker.clone());
-                return Ok(asker);
+            if let Ok(client) = RpcClient::open(&self.space, &port, OPEN_TIMEOUT) {
+                servers.insert(leader, client.clone());
+                return Ok(client);
             }
         }
         Err(RpcError::Lost { peer: port })

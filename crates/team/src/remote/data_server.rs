@@ -51,7 +51,7 @@ impl Registry {
 pub fn serve(port: &RpcServer<DataProtocol>, board: &Arc<Board>, registry: &Registry) {
     loop {
         match port.recv() {
-            Ok(asked) => answer(asked, board, registry),
+            Ok(incoming) => handle(incoming, board, registry),
             Err(RecvError::Closed { .. }) => return,
             // The machine leader notices a lost rank; an undecodable request was refused.
             Err(_) => {}
@@ -65,38 +65,38 @@ pub fn open(space: &Space, leader: u32) -> Result<RpcServer<DataProtocol>, Strin
         .map_err(|error| error.to_string())
 }
 
-fn answer(asked: IncomingRequest<DataProtocol>, board: &Arc<Board>, registry: &Registry) {
-    let IncomingRequest { request: question, responder: answer, .. } = asked;
-    match question {
+fn handle(incoming: IncomingRequest<DataProtocol>, board: &Arc<Board>, registry: &Registry) {
+    let IncomingRequest { request, responder, .. } = incoming;
+    match request {
         DataRequest::Lock { memory, number, by } => {
             let near = match registry.memory(memory) {
                 Ok(near) if number < near.part().words().len() => near,
-                Ok(_) => return answer.send(DataReply::Invalid(format!("no mutex {number}"))),
-                Err(wrong) => return answer.send(wrong),
+                Ok(_) => return responder.send(DataReply::Invalid(format!("no mutex {number}"))),
+                Err(wrong) => return responder.send(wrong),
             };
             if board.lock_in(near.part(), number).try_lock_for(by) {
-                return answer.send(DataReply::Done);
+                return responder.send(DataReply::Done);
             }
             // The mutex is taken: another thread waits, so that this one serves others.
             let board = board.clone();
             let wait = move || {
                 let locked = board.lock_in(near.part(), number).lock_for(by);
-                answer.send_now(done(locked));
+                responder.send_now(done(locked));
             };
             let thread = std::thread::Builder::new().name("team lock".to_owned());
             // Without a thread the responder is dropped, and the client gets an error.
             let _ = thread.spawn(wait);
         }
         DataRequest::Call { number, from, target, header, data } => {
-            let asked = CallbackRequest::new((from, target), header, data, answer);
+            let call = CallbackRequest::new((from, target), header, data, responder);
             let function = registry.callbacks.read().get(&number).cloned();
             let Some(function) = function else {
-                return asked.reply(Err("there is no such callback".to_owned()));
+                return call.reply(Err("there is no such callback".to_owned()));
             };
             // A panic drops the request, which replies.
-            let _ = catch_unwind(AssertUnwindSafe(|| function(asked)));
+            let _ = catch_unwind(AssertUnwindSafe(|| function(call)));
         }
-        question => answer.send(perform(question, board, registry).unwrap_or_else(|wrong| wrong)),
+        request => responder.send(perform(request, board, registry).unwrap_or_else(|wrong| wrong)),
     }
 }
 
@@ -109,12 +109,12 @@ fn done(result: Result<(), MissingRank>) -> DataReply {
 }
 
 fn perform(
-    question: DataRequest,
+    request: DataRequest,
     board: &Board,
     registry: &Registry,
 ) -> Result<DataReply, DataReply> {
     let outside = || DataReply::Invalid("a place that is not in the segment".to_owned());
-    match question {
+    match request {
         DataRequest::Put { memory, pieces, bytes } => {
             let near = registry.memory(memory)?;
             let mut rest = &bytes[..];

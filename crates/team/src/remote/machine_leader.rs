@@ -100,18 +100,18 @@ impl MachineLeader {
             leader.start_coordinator(member)?;
         }
         let timeout = until.saturating_duration_since(Instant::now()).max(PAUSE);
-        let asker = CoordinatorClient::open(&leader.meeting, COORDINATOR_PORT, timeout);
-        let asker = asker.map_err(|error| TeamError::system("meeting other machines", error))?;
+        let client = CoordinatorClient::open(&leader.meeting, COORDINATOR_PORT, timeout);
+        let client = client.map_err(|error| TeamError::system("meeting other machines", error))?;
         let mut host = member.rank;
         if !is_host {
             let refused = |why| TeamError::Invalid(format!("job {}: {why}", member.job));
-            host = ask_to_join(&asker, member, member.rank).map_err(refused)?;
+            host = ask_to_join(&client, member, member.rank).map_err(refused)?;
         }
         leader.serve(member, registry)?;
-        leader.follow(member, host, &asker)?;
-        leader.tell(member, &asker)?;
+        leader.follow(member, host, &client)?;
+        leader.tell(member, &client)?;
         let own = member.clone();
-        Ok((leader, Box::new(move |rank| ask_to_join(&asker, &own, rank).map(drop))))
+        Ok((leader, Box::new(move |rank| ask_to_join(&client, &own, rank).map(drop))))
     }
 
     fn new(meeting: Space, data: Space, asking: Space, board: Arc<Board>) -> Self {
@@ -152,13 +152,13 @@ impl MachineLeader {
         &mut self,
         member: &Member,
         host: u32,
-        asker: &CoordinatorClient,
+        client: &CoordinatorClient,
     ) -> Result<(), TeamError> {
         let (board, is_over) = (self.board.clone(), self.is_over.clone());
-        let (asker, mut feed) = (asker.clone(), NewsFeed::new(member.rank, host));
+        let (client, mut feed) = (client.clone(), NewsFeed::new(member.rank, host));
         self.spawn("news feed", move || {
             loop {
-                let answer = asker.start(feed.request());
+                let answer = client.start(feed.request());
                 match answer.and_then(PendingReply::wait) {
                     Ok(CoordinatorReply::News(news)) => {
                         news.into_iter().for_each(|one| feed.note(&board, one));
@@ -176,16 +176,16 @@ impl MachineLeader {
     }
 
     /// Starts the thread that reports to the coordinator.
-    fn tell(&mut self, member: &Member, asker: &CoordinatorClient) -> Result<(), TeamError> {
+    fn tell(&mut self, member: &Member, client: &CoordinatorClient) -> Result<(), TeamError> {
         let (board, is_over) = (self.board.clone(), self.is_over.clone());
-        let (asker, mut reporter) = (asker.clone(), MachineReporter::new(member.size));
+        let (client, mut reporter) = (client.clone(), MachineReporter::new(member.size));
         self.reporter = Some(spawn("reporter", move || {
             loop {
                 // All ends are on the board before this leader stops: the check after that finds
                 // them.
                 let is_last = is_over.load(Ordering::Acquire);
                 let known = board.news();
-                report(&mut reporter, &board, &asker);
+                report(&mut reporter, &board, &client);
                 if is_last {
                     return;
                 }
@@ -245,9 +245,9 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 }
 
 /// Asks the coordinator whether a rank may join; returns the leader at the coordinator.
-fn ask_to_join(asker: &CoordinatorClient, member: &Member, rank: u32) -> Result<u32, String> {
-    let question = CoordinatorRequest::Join { leader: member.rank, rank, size: member.size };
-    match asker.start(question).and_then(PendingReply::wait) {
+fn ask_to_join(client: &CoordinatorClient, member: &Member, rank: u32) -> Result<u32, String> {
+    let request = CoordinatorRequest::Join { leader: member.rank, rank, size: member.size };
+    match client.start(request).and_then(PendingReply::wait) {
         Ok(CoordinatorReply::Accepted { coordinator: host }) => Ok(host),
         Ok(CoordinatorReply::Refused(why)) => Err(why),
         Ok(other) => Err(format!("the first machine answers something else: {other:?}")),
@@ -256,14 +256,14 @@ fn ask_to_join(asker: &CoordinatorClient, member: &Member, rank: u32) -> Result<
 }
 
 /// Reports what the reporter finds.
-fn report(reporter: &mut MachineReporter, board: &Arc<Board>, asker: &CoordinatorClient) {
+fn report(reporter: &mut MachineReporter, board: &Arc<Board>, client: &CoordinatorClient) {
     if let Some(ends) = reporter.take_ends(board) {
         // If the coordinator is lost, the news feed notices.
-        asker.call_then(ends, drop);
+        client.call_then(ends, drop);
     }
     if let Some((number, round)) = reporter.take_round(board) {
         let board = board.clone();
-        asker.call_then(round, move |answer| {
+        client.call_then(round, move |answer| {
             if let Some(mut end) = answer.ok().and_then(|answer| RoundEnd::new(number, answer)) {
                 while end.write_next(&board) {}
             }

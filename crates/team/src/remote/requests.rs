@@ -19,23 +19,23 @@ impl Team {
     pub(crate) fn start_request(
         &self,
         rank: u32,
-        question: DataRequest,
+        request: DataRequest,
     ) -> Result<PendingReply<DataProtocol>, TeamError> {
-        self.start_request_into(rank, question, None)
+        self.start_request_into(rank, request, None)
     }
 
     /// Like `start_request`, with a buffer for the bytes of the reply.
     pub(crate) fn start_request_into(
         &self,
         rank: u32,
-        question: DataRequest,
+        request: DataRequest,
         buffer: Option<&Arc<RecvBuffer>>,
     ) -> Result<PendingReply<DataProtocol>, TeamError> {
         let leader = self.leader_of(rank);
         let may_be_there = || self.shared.board.lost().is_none();
         match self
             .data_connections()
-            .map(|connections| connections.start(leader, question, buffer, may_be_there))
+            .map(|connections| connections.start(leader, request, buffer, may_be_there))
         {
             Ok(Ok(pending)) => Ok(pending),
             Ok(Err(_)) => Err(self.no_reply_error(rank)),
@@ -51,9 +51,9 @@ impl Team {
     pub(crate) fn request_data(
         &self,
         rank: u32,
-        question: DataRequest,
+        request: DataRequest,
     ) -> Result<DataReply, TeamError> {
-        self.check_reply(rank, self.start_request(rank, question)?.wait())
+        self.check_reply(rank, self.start_request(rank, request)?.wait())
     }
 
     /// Checks a reply.
