@@ -82,6 +82,25 @@ fn names_are_rebuilt_without_a_node() {
     assert!(site.run(&["cat", "/runs/x"]).stdout == bytes);
 }
 
+/// `cp` writes large files, and files that replace others, under hidden names and renames them.
+#[test]
+fn copies_are_rebuilt_under_their_own_names() {
+    let site = Site::empty();
+    let large = site.write("large", 40 << 20, 1);
+    site.ok(&["mkdir", "/runs"]);
+    site.ok(&["cp", "large", "/runs/large"]);
+    site.write("x", 1000, 2);
+    site.ok(&["cp", "x", "/runs/x"]);
+    let replacing = site.write("x", 300_000, 3);
+    site.ok(&["cp", "x", "/runs/x"]);
+    fs::remove_file(site.file("data/namespace.redb")).unwrap();
+    let told = site.ok(&["fsck", "--rebuild"]);
+    assert!(!told.contains("pario-part") && !told.contains("hidden"), "{told}");
+    assert_eq!(told.matches("/runs/").count(), 2, "{told}");
+    assert!(site.run(&["cat", "/runs/large"]).stdout == large);
+    assert!(site.run(&["cat", "/runs/x"]).stdout == replacing);
+}
+
 #[test]
 fn a_new_namespace_keeps_what_is_on_the_disks() {
     let (site, bytes) = robbed();

@@ -183,11 +183,13 @@ pub enum Reply {
     SyncedMany(Vec<Result<bool, Failure>>),
 }
 
-/// What the namespace says of a file to a node that has to make a subfile of it.
+/// What the namespace says of a file: the descriptions of its subfiles say the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownFile {
-    /// Its path, or the one that it had.
-    pub path: FilePath,
+    /// Its path; nothing if it is deleted, or if its path has become too long to be written.
+    pub path: Option<FilePath>,
+    /// How often it was renamed.
+    pub path_version: u32,
     /// The file.
     pub record: FileRecord,
 }

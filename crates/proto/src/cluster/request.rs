@@ -12,6 +12,7 @@ use super::map::NodeInfo;
 use super::path::FilePath;
 use super::process::ProcessRequest;
 use super::record::{FileKind, FileRecord, Identity};
+use super::reply::KnownFile;
 use crate::ids::{DiskId, FileId, SubfileIndex};
 use crate::layout::encoding::Layout;
 use crate::layout::tiles::ExtentPlace;
@@ -559,11 +560,12 @@ pub enum PeerRequest {
         /// The file.
         file: FileId,
     },
-    /// Writes into the descriptions of subfiles, durably, who owns their files and which subfiles
-    /// were synced. A subfile that is not there is no error; a disk that is not there is one.
+    /// Writes into the descriptions of subfiles, durably, the paths of their files, who owns them and
+    /// which subfiles were synced. A subfile that is not there is no error; a disk that is not there
+    /// is one.
     Describe {
         /// The files, with the subfiles that the node should have.
-        files: Vec<(FileRecord, Vec<Part>)>,
+        files: Vec<(KnownFile, Vec<Part>)>,
     },
     /// Reads every byte of a flat subfile whose sync has failed, and lets it take changes again.
     RepairSubfile {

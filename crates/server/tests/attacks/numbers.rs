@@ -3,11 +3,11 @@
 
 use pario_proto::{
     Access, AssemblyId, Call, CheckDepth, CheckRequest, CreationWish, CutPiece, DiskId, DisksWish,
-    ExtentIndex, ExtentPlace, FileId, FilePath, GROUP_LIMIT, JobCall, LayoutWish, LockCall,
-    LockKind, LockRange, LockRequest, Mode, NamespaceRequest, NewFile, NodeInfo, OpenTogether,
-    Opened, Part, PeerRequest, ProcessRequest, ProcessTarget, ProcessWork, ROUNDS_LIMIT, Removal,
-    Reply, Request, Revocation, Seat, Seek, Selection, SharedCall, SharedRequest, SubfileIndex,
-    SubfileRange, TeamCall, TeamPlace, Transfer,
+    ExtentIndex, ExtentPlace, FileId, FilePath, GROUP_LIMIT, JobCall, KnownFile, LayoutWish,
+    LockCall, LockKind, LockRange, LockRequest, Mode, NamespaceRequest, NewFile, NodeInfo,
+    OpenTogether, Opened, Part, PeerRequest, ProcessRequest, ProcessTarget, ProcessWork,
+    ROUNDS_LIMIT, Removal, Reply, Request, Revocation, Seat, Seek, Selection, SharedCall,
+    SharedRequest, SubfileIndex, SubfileRange, TeamCall, TeamPlace, Transfer,
 };
 
 use crate::node_process::AttackedNode;
@@ -218,7 +218,12 @@ fn of_short(number: u32, flat: &Opened, extents: &Opened) -> Vec<Request> {
             after: None,
         }),
         Request::Peer(PeerRequest::FindFile { file: FileId(u128::from(number)) }),
-        Request::Peer(PeerRequest::Describe { files: vec![(flat.record.clone(), vec![part])] }),
+        Request::Peer(PeerRequest::Describe {
+            files: vec![(
+                KnownFile { path: None, path_version: number, record: flat.record.clone() },
+                vec![part],
+            )],
+        }),
         Request::Peer(PeerRequest::RepairSubfile {
             disk: DiskId(number),
             file: FileId(7),
