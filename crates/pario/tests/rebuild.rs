@@ -4,6 +4,7 @@
 mod ways;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pario::{
     CheckDepth, CheckReport, CheckRequest, Cluster, ClusterOptions, ExtentIndex, ExtentPlace,
@@ -11,6 +12,7 @@ use pario::{
 };
 use pario_server::Node;
 use pario_server::config::{Config, ShortCut};
+use pario_store::medium::Pace;
 use ways::{NodeProcess, alone, any_port, connect_when_complete, key_options, tcp_of, until};
 
 const LOOK: CheckRequest =
@@ -257,6 +259,29 @@ fn renamed_files_are_rebuilt_under_their_new_names() {
     bench.stopped(|dir| lose_namespace(dir));
     bench.cluster().check(REBUILD).unwrap();
     assert!(bench.cluster().open("/flat-3").is_ok());
+}
+
+/// A rename waits for no disk, but a node that stops does.
+#[test]
+fn a_node_that_stops_sends_the_paths_that_wait() {
+    let mut bench = Bench::new(tempfile::tempdir().unwrap(), |config| {
+        let latency = Duration::from_millis(20);
+        config.nodes[0].disks[0].pace = Some(Pace { latency, ..Pace::default() });
+    });
+    for number in 0..12 {
+        let options = bench.cluster().options().write(true).create_new(true);
+        let file = options.disks(["local/disk0"]).open(&format!("/{number}")).unwrap();
+        file.write_at(b"x", 0).unwrap();
+    }
+    for number in 0..12 {
+        bench.cluster().rename(&format!("/{number}"), &format!("/renamed-{number}")).unwrap();
+    }
+    let disk = bench.disks()[0].clone();
+    bench.stopped(|_| {
+        let found = paths(&disk);
+        assert_eq!(found.len(), 12);
+        assert!(found.iter().all(|path| path.starts_with("/renamed-")), "{found:?}");
+    });
 }
 
 /// Two nodes, of which the second goes on while the first loses its namespace.
