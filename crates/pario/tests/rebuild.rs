@@ -1,9 +1,10 @@
-//! What the disks say of files is enough to make the namespace again: owners, modes, and which
-//! bytes are lost.
+//! What the disks say of files is enough to make the namespace again: paths, owners, modes, and
+//! which bytes are lost.
 
 mod ways;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pario::{
     CheckDepth, CheckReport, CheckRequest, Cluster, ClusterOptions, ExtentIndex, ExtentPlacement,
@@ -11,6 +12,7 @@ use pario::{
 };
 use pario_server::Node;
 use pario_server::config::{Config, ShortCut};
+use pario_store::medium::Pace;
 use ways::{NodeProcess, alone, any_port, connect_when_complete, key_options, tcp_of, until};
 
 const LOOK: CheckRequest =
@@ -69,9 +71,9 @@ fn lose_namespace(dir: &Path) {
     std::fs::remove_file(dir.join("namespace.redb")).unwrap();
 }
 
-/// The newest mode in each description of a disk: flags, generation and mode as
-/// docs/disk-format.md draws them; nothing where it is unknown.
-fn modes(disk: &Path) -> Vec<Option<u32>> {
+/// The newest slot of each description of a disk, as docs/disk-format.md draws it; nothing where
+/// there is none of version 2.
+fn descriptions(disk: &Path) -> Vec<Option<Vec<u8>>> {
     let names = std::fs::read_dir(disk).unwrap().map(|entry| entry.unwrap().path());
     let files = names.filter_map(|path| match path.extension()?.to_str()? {
         "description" => Some(path),
@@ -80,13 +82,34 @@ fn modes(disk: &Path) -> Vec<Option<u32>> {
     });
     let newest = |path: PathBuf| {
         let bytes = std::fs::read(path).unwrap();
-        let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-        let slots = [0, 2048].into_iter().filter(|at| bytes.len() >= at + 96);
+        let second = if bytes.len() > 4096 { 131_072 } else { 2048 };
+        let slots = [0, second].into_iter().filter(|at| bytes.len() >= at + 96);
         let slots = slots.filter(|at| bytes[*at..].starts_with(b"PARIOSUB") && bytes[at + 16] == 2);
-        let at = slots.max_by_key(|at| number(at + 64))?;
-        (number(at + 60) & 1 == 1).then(|| number(at + 80))
+        let at = slots.max_by_key(|at| number(&bytes, at + 64))?;
+        Some(bytes[at..].to_vec())
     };
     files.map(newest).collect()
+}
+
+fn number(bytes: &[u8], at: usize) -> usize {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize
+}
+
+/// The mode in each description of a disk; nothing where it is unknown.
+fn modes(disk: &Path) -> Vec<Option<usize>> {
+    let mode = |slot: Vec<u8>| (number(&slot, 60) & 1 == 1).then(|| number(&slot, 80));
+    descriptions(disk).into_iter().map(|slot| slot.and_then(mode)).collect()
+}
+
+/// The paths in the descriptions of a disk, in order.
+fn paths(disk: &Path) -> Vec<String> {
+    let path = |slot: Vec<u8>| {
+        let at = 96 + 8 * number(&slot, 88) + number(&slot, 52);
+        String::from_utf8(slot[at..at + number(&slot, 56)].to_vec()).unwrap()
+    };
+    let mut paths: Vec<_> = descriptions(disk).into_iter().flatten().map(path).collect();
+    paths.sort();
+    paths
 }
 
 #[test]
@@ -174,6 +197,97 @@ fn owners_and_modes_come_from_the_disks() {
     assert_eq!(bench.cluster().check(LOOK).unwrap().findings, []);
 }
 
+/// The first extent of a subfile.
+fn place_of(subfile: u32) -> ExtentPlacement {
+    ExtentPlacement { subfile: SubfileIndex(subfile), extent: ExtentIndex(0) }
+}
+
+#[test]
+fn renamed_files_are_rebuilt_under_their_new_names() {
+    let mut bench = Bench::new(tempfile::tempdir().unwrap(), |_| {});
+    let cluster = bench.cluster();
+    // Longer than a short description takes.
+    let deep = format!("/{}", "d".repeat(240)).repeat(5);
+    cluster.make_directories(&deep).unwrap();
+    let long = format!("{deep}/long");
+    let options = || cluster.options().read(true).write(true).create_new(true);
+    let write = |path: &str, byte: u8| {
+        let file = options().unit(1000).open(path).unwrap();
+        file.write_at(&[byte; 4000], 0).unwrap();
+        file.close().unwrap();
+    };
+    write("/flat", 1);
+    cluster.rename("/flat", "/flat-1").unwrap();
+    cluster.rename("/flat-1", "/flat-2").unwrap();
+    write("/replaced", 2);
+    write("/new", 3);
+    cluster.rename("/new", "/replaced").unwrap();
+    write("/short", 4);
+    cluster.rename("/short", &long).unwrap();
+    // Subfiles that are made before the rename and after it.
+    let file = options().unit(1000).open("/lazy").unwrap();
+    file.write_at(&[5; 1000], 0).unwrap();
+    cluster.rename("/lazy", "/made-later").unwrap();
+    file.write_at(&[5; 3000], 1000).unwrap();
+    file.close().unwrap();
+    let file = options().extents().open("/extents").unwrap();
+    file.write_extent(place_of(0), b"", b"before").unwrap();
+    cluster.rename("/extents", "/images").unwrap();
+    file.write_extent(place_of(1), b"", b"after").unwrap();
+    file.close().unwrap();
+
+    let disks = bench.disks();
+    let flats = [long.as_str(), "/flat-2", "/made-later", "/replaced"];
+    bench.stopped(|dir| {
+        for disk in &disks {
+            let found = paths(disk);
+            let flat: Vec<_> = found.iter().filter(|path| *path != "/images").collect();
+            assert_eq!(flat, flats, "{}", disk.display());
+        }
+        let images = disks.iter().flat_map(|disk| paths(disk));
+        assert_eq!(images.filter(|path| path == "/images").count(), 2);
+        lose_namespace(dir);
+    });
+    let report = bench.cluster().check(REBUILD).unwrap();
+    assert_eq!(kinds(&report), [(FindingKind::Rebuilt, true); 5], "{:?}", report.findings);
+    for (path, byte) in flats.into_iter().zip([4, 1, 5, 3]) {
+        let mut bytes = [0; 4000];
+        bench.cluster().open(path).unwrap().read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(bytes, [byte; 4000], "{path}");
+    }
+    let file = bench.cluster().open("/images").unwrap();
+    assert_eq!(&file.read_extent(place_of(0)).unwrap().unwrap().body[..], b"before");
+    assert_eq!(&file.read_extent(place_of(1)).unwrap().unwrap().body[..], b"after");
+    // The disks take renames after a rebuild too.
+    bench.cluster().rename("/flat-2", "/flat-3").unwrap();
+    bench.stopped(|dir| lose_namespace(dir));
+    bench.cluster().check(REBUILD).unwrap();
+    assert!(bench.cluster().open("/flat-3").is_ok());
+}
+
+/// A rename waits for no disk, but a node that stops does.
+#[test]
+fn a_node_that_stops_sends_the_paths_that_wait() {
+    let mut bench = Bench::new(tempfile::tempdir().unwrap(), |config| {
+        let latency = Duration::from_millis(20);
+        config.nodes[0].disks[0].pace = Some(Pace { latency, ..Pace::default() });
+    });
+    for number in 0..12 {
+        let options = bench.cluster().options().write(true).create_new(true);
+        let file = options.disks(["local/disk0"]).open(&format!("/{number}")).unwrap();
+        file.write_at(b"x", 0).unwrap();
+    }
+    for number in 0..12 {
+        bench.cluster().rename(&format!("/{number}"), &format!("/renamed-{number}")).unwrap();
+    }
+    let disk = bench.disks()[0].clone();
+    bench.stopped(|_| {
+        let found = paths(&disk);
+        assert_eq!(found.len(), 12);
+        assert!(found.iter().all(|path| path.starts_with("/renamed-")), "{found:?}");
+    });
+}
+
 /// Two nodes, of which the second goes on while the first loses its namespace.
 struct Pair {
     node: Option<Node>,
@@ -246,7 +360,7 @@ fn a_disk_that_was_away_catches_up() {
     file.write_at(&[1; 4000], 0).unwrap();
     file.close().unwrap();
     let disks = ["b/disk0", "b/disk1"].map(|disk| pair.dir.path().join(disk));
-    let all = |mode: u32| disks.iter().all(|disk| modes(disk) == [Some(mode)]);
+    let all = |mode: usize| disks.iter().all(|disk| modes(disk) == [Some(mode)]);
     pair.cluster().set_mode("/f", 0o640).unwrap();
     assert!(all(0o640), "acknowledged means that nodes which are there have it");
     pair.child.kill();
@@ -264,6 +378,58 @@ impl Pair {
         self.node.take().unwrap().stop();
         self.node = Some(Node::start(&ways::two_nodes(self.dir.path(), self.first), "a").unwrap());
     }
+}
+
+/// A disk that is away when a file is renamed gets the path when it comes back.
+#[test]
+fn a_disk_that_was_away_at_a_rename_catches_up() {
+    let mut pair = Pair::new();
+    let file = pair.file_at_b("/f");
+    file.write_at(&[1; 4000], 0).unwrap();
+    file.close().unwrap();
+    let disks = ["b/disk0", "b/disk1"].map(|disk| pair.dir.path().join(disk));
+    let all = |path: &str| disks.iter().all(|disk| paths(disk) == [path]);
+    pair.cluster().rename("/f", "/g").unwrap();
+    until("the disks say the new path", || all("/g"));
+    pair.child.kill();
+    pair.cluster().rename("/g", "/gone").unwrap();
+    pair.cluster().rename("/gone", "/h").unwrap();
+    assert!(all("/g"), "the node is away, and nothing waits for it");
+    // The namespace remembers it, also over a restart.
+    pair.restart_a_alone();
+    pair.child = NodeProcess::start(pair.dir.path(), "b", Some(pair.first));
+    until("the disks say the last path", || all("/h"));
+    pair.restart_a(|dir| std::fs::remove_file(dir.join("a/namespace.redb")).unwrap());
+    let report = pair.cluster().check(REBUILD).unwrap();
+    assert_eq!(kinds(&report), [(FindingKind::Rebuilt, true)], "{:?}", report.findings);
+    assert!(pair.cluster().open("/h").is_ok());
+}
+
+/// If disks disagree, the last rename that any of them knows counts, and the others learn it.
+#[test]
+fn the_last_rename_that_a_disk_knows_counts() {
+    let mut pair = Pair::new();
+    let options = pair.cluster().options().read(true).write(true).create_new(true);
+    let file = options.unit(1000).disks(["b/disk0", "a/disk0", "b/disk1"]).open("/f").unwrap();
+    file.write_at(&[1; 4000], 0).unwrap();
+    file.close().unwrap();
+    let [here, away] = ["a/disk0", "b/disk0"].map(|disk| pair.dir.path().join(disk));
+    pair.child.kill();
+    pair.cluster().rename("/f", "/g").unwrap();
+    until("the disk that is there says the new path", || paths(&here) == ["/g"]);
+    drop(pair.cluster.take());
+    pair.node.take().unwrap().stop();
+    std::fs::remove_file(pair.dir.path().join("a/namespace.redb")).unwrap();
+    let config = ways::two_nodes(pair.dir.path(), pair.first);
+    pair.node = Some(ways::start_over_any_namespace(&config, "a"));
+    pair.child = NodeProcess::start(pair.dir.path(), "b", Some(pair.first));
+    let address = format!("tcp:{}", pair.first);
+    pair.cluster = Some(connect_when_complete(&address, &key_options(pair.dir.path())));
+    assert_eq!(paths(&away), ["/f"]);
+    let report = pair.cluster().check(REBUILD).unwrap();
+    assert_eq!(kinds(&report), [(FindingKind::Rebuilt, true)], "{:?}", report.findings);
+    assert!(pair.cluster().open("/g").is_ok());
+    assert_eq!(paths(&away), ["/g"]);
 }
 
 /// While the interface node is away, what is there can be used, and nothing new is made.

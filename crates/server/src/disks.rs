@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pario_proto::{
-    DiskId, DiskInfo, DiskStatus, Failure, FileId, FileKind, FileRecord, Layout, SubfileIndex,
-    SubfileLocation, Traffic,
+    DiskId, DiskInfo, DiskStatus, Failure, FileId, FileKind, FileRecord, KnownFile, Layout,
+    SubfileIndex, SubfileLocation, Traffic,
 };
 use pario_store::{
     BufferPool, Disk, DiskOptions, ExtentCache, ExtentFile, FlatFile, NewSubfile, Rights,
@@ -389,7 +389,9 @@ impl NodeDisk {
         let _making = self.making.lock();
         // It was made by another thread, or its file was removed: opening it tells which.
         let Some(known) = self.unmade.lock().get(id) else { return Ok(()) };
-        let (path, record) = (known.path.to_string(), &known.record);
+        let record = &known.record;
+        // A path that has become too long is no reason to lose a byte.
+        let path = known.path.as_ref().map_or_else(|| format!("/{file}"), ToString::to_string);
         match self.disk.description(id) {
             Ok(_) => {
                 self.unmade.lock().forget(id);
@@ -406,6 +408,7 @@ impl NodeDisk {
         let new = NewSubfile {
             layout,
             path,
+            path_version: known.path_version,
             is_durable: false,
             rights: Some(rights_of(record)),
             synced: Some(record.first_synced.clone()),
@@ -422,20 +425,24 @@ impl NodeDisk {
         Ok(())
     }
 
-    /// Writes into the description of a subfile, durably, what a record says; that there is no
-    /// subfile is fine.
-    pub fn describe(&self, record: &FileRecord, index: u32) -> Result<(), Failure> {
+    /// Writes into the description of a subfile, durably, what the namespace says of its file; that
+    /// there is no subfile is fine.
+    pub fn describe(&self, file: &KnownFile, index: u32) -> Result<(), Failure> {
+        let record = &file.record;
         let id = SubfileId::data(record.id.0, index);
         {
-            // A subfile that is made right now is there afterwards; a later one is made by this
-            // record.
+            // A subfile that is made right now is there afterwards; a later one is made by what is
+            // said here.
             let _making = self.making.lock();
-            self.unmade.lock().update(id, record);
+            self.unmade.lock().update(id, file);
         }
         let described = self.disk.update_description(id, |description| {
             let rights = rights_of(record);
             if description.rights.is_none_or(|known| known.version <= rights.version) {
                 description.rights = Some(rights);
+            }
+            if let Some(path) = &file.path {
+                description.set_path(path.as_str(), file.path_version);
             }
             description.add_synced(&record.first_synced);
         });

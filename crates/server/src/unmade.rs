@@ -11,7 +11,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use pario_proto::{
-    Failure, FileId, FileRecord, Grant, KnownFile, PeerRequest, Reply, Request, SubfileLocation,
+    Failure, FileId, Grant, KnownFile, PeerRequest, Reply, Request, SubfileLocation,
 };
 use pario_store::{ExtentFile, FlatFile, StoreError, SubfileId};
 use parking_lot::Mutex;
@@ -41,8 +41,8 @@ pub enum Found<T> {
 pub struct Unmade {
     files: HashMap<SubfileId, Arc<KnownFile>>,
     oldest_first: VecDeque<SubfileId>,
-    /// Questions under way, by number. A removal of the subfile ends them: their answers come too
-    /// late.
+    /// Questions under way, by number. A change or removal of the file ends them: their answers come
+    /// too late.
     asking: HashMap<SubfileId, Vec<u64>>,
     next: u64,
 }
@@ -59,13 +59,15 @@ impl Unmade {
         self.asking.remove(&id);
     }
 
-    /// The record of a file has changed.
-    pub fn update(&mut self, id: SubfileId, record: &FileRecord) {
-        if let Some(known) = self.files.get_mut(&id)
-            && known.record.rights_version <= record.rights_version
-        {
-            let path = known.path.clone();
-            *known = Arc::new(KnownFile { path, record: record.clone() });
+    /// A file has changed. An answer under way may be older: the namespace is asked again.
+    pub fn update(&mut self, id: SubfileId, file: &KnownFile) {
+        self.asking.remove(&id);
+        let Some(known) = self.files.get_mut(&id).map(Arc::make_mut) else { return };
+        if known.record.rights_version <= file.record.rights_version {
+            known.record = file.record.clone();
+        }
+        if known.path_version <= file.path_version {
+            (known.path, known.path_version) = (file.path.clone(), file.path_version);
         }
     }
 
@@ -110,16 +112,10 @@ impl<T> Found<T> {
 impl Names {
     /// What the namespace says of a file that exists, or that was deleted and is still open.
     pub fn known_file(&self, file: FileId) -> Result<Option<KnownFile>, Failure> {
-        let known = match self.namespace.file(file)? {
-            Some(known) => Some(known),
-            None if self.open_files.is_in_use(file) => self.namespace.doomed_file(file)?,
-            None => None,
-        };
-        // A path that has become too long is no reason to lose a byte.
-        let no_path = || pario_proto::FilePath::new(&format!("/{file}"));
-        Ok(known.and_then(|(path, record)| {
-            Some(KnownFile { path: path.or_else(|| no_path().ok())?, record })
-        }))
+        match self.namespace.known_file(file)? {
+            None if self.open_files.is_in_use(file) => self.namespace.doomed_file(file),
+            known => Ok(known),
+        }
     }
 }
 
@@ -219,7 +215,7 @@ impl Shared {
             known?;
             match (is_made, is_in_time) {
                 (true, true) => return Ok(()),
-                // Its file was removed here while the question was under way: ask again.
+                // Its file was changed or removed here while the question was under way: ask again.
                 (true, false) => {}
                 (false, _) => {
                     let (disk, subfile) = (disk.name.clone(), part.subfile.0);
@@ -280,11 +276,15 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use pario_proto::{FileKind, FilePath};
+    use pario_proto::{FileKind, FilePath, FileRecord};
 
     use super::*;
 
     fn known(rights_version: u32) -> KnownFile {
+        renamed(rights_version, 0)
+    }
+
+    fn renamed(rights_version: u32, path_version: u32) -> KnownFile {
         let record = FileRecord {
             id: FileId(7),
             kind: FileKind::Flat,
@@ -297,7 +297,8 @@ mod tests {
             rights_version,
             first_synced: Vec::new(),
         };
-        KnownFile { path: FilePath::new("/a").unwrap(), record }
+        let path = FilePath::new(&format!("/{path_version}")).ok();
+        KnownFile { path, path_version, record }
     }
 
     #[test]
@@ -313,14 +314,24 @@ mod tests {
     }
 
     #[test]
-    fn newer_rights_are_taken_over() {
+    fn newer_rights_and_paths_are_taken_over() {
         let (mut unmade, id) = (Unmade::default(), SubfileId::data(7, 0));
         let question = unmade.begin(id);
-        unmade.end(id, question, Some(known(3)));
-        for (version, expected) in [(4, 4), (2, 4)] {
-            unmade.update(id, &known(version).record);
-            assert_eq!(unmade.get(id).unwrap().record.rights_version, expected);
+        unmade.end(id, question, Some(renamed(3, 1)));
+        for (change, expected) in [((4, 0), (4, 1)), ((2, 2), (4, 2)), ((3, 1), (4, 2))] {
+            unmade.update(id, &renamed(change.0, change.1));
+            assert_eq!(*unmade.get(id).unwrap(), renamed(expected.0, expected.1));
         }
+    }
+
+    #[test]
+    fn an_answer_that_a_change_has_overtaken_does_not_count() {
+        let (mut unmade, id) = (Unmade::default(), SubfileId::data(7, 0));
+        let question = unmade.begin(id);
+        unmade.update(id, &renamed(0, 1));
+        assert!(!unmade.end(id, question, Some(renamed(0, 0))) && unmade.get(id).is_none());
+        let question = unmade.begin(id);
+        assert!(unmade.end(id, question, Some(renamed(0, 1))));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
 use pario_proto::{
-    Access, DiskId, Disks, Failure, FileId, FileKind, FilePath, FileRecord, Identity, Removal,
-    Striped, SubfileIndex,
+    Access, DiskId, Disks, Failure, FileId, FileKind, FilePath, FileRecord, Identity, KnownFile,
+    Removal, Striped, SubfileIndex,
 };
 use pario_server::metadata::{Memory, MetadataStore, Redb, Verdict};
 use pario_server::namespace::{Clock, Created, Namespace, SyncMark};
@@ -392,6 +392,43 @@ fn settled_subfiles_are_noted_once() {
     tree.check();
 }
 
+/// A rename owes the new path. What was sent before the rename does not settle that.
+#[test]
+fn paths_are_owed_until_all_disks_have_them() {
+    let tree = Tree::new();
+    let file = tree.create(&ann(), "/a", 0o644).id;
+    tree.create(&ann(), "/replaced", 0o644);
+    tree.mkdir(&ann(), "/d", 0o755).unwrap();
+    let owed = || {
+        let files = tree.names.owed(None, 100).unwrap().into_iter();
+        files.map(|file| (file.path.unwrap().to_string(), file.path_version)).collect::<Vec<_>>()
+    };
+    let known = || tree.names.known_file(file).unwrap().unwrap();
+    tree.rename(&ann(), "/a", "/a").unwrap();
+    assert_eq!(owed(), [], "nothing has moved");
+    tree.rename(&ann(), "/a", "/d/b").unwrap();
+    let first = known();
+    assert_eq!(owed(), [("/d/b".to_owned(), 1)]);
+    tree.rename(&ann(), "/d/b", "/replaced").unwrap();
+    wait(|done| tree.names.forget_owed(vec![first.clone()], done)).unwrap();
+    assert_eq!(owed(), [("/replaced".to_owned(), 2)]);
+    wait(|done| tree.names.forget_owed(vec![known()], done)).unwrap();
+    assert_eq!(owed(), []);
+    // Files in a directory that moves keep their descriptions; the next change brings the path.
+    tree.rename(&ann(), "/replaced", "/d/b").unwrap();
+    wait(|done| tree.names.forget_owed(vec![known()], done)).unwrap();
+    tree.rename(&ann(), "/d", "/e").unwrap();
+    assert_eq!(owed(), []);
+    tree.set_rights(&ann(), "/e/b", (Some(0o600), None, None)).unwrap();
+    assert_eq!(owed(), [("/e/b".to_owned(), 3)]);
+    // The number goes with the file, and goes on where the disks are.
+    tree.remove(&ann(), "/e/b").unwrap();
+    let record = FileRecord { id: file, ..tree.record(&ann(), 0o600) };
+    wait(|done| tree.names.restore(path("/e/b"), 7, record, done)).unwrap();
+    assert_eq!(owed(), [("/e/b".to_owned(), 8)]);
+    tree.check();
+}
+
 /// What the disks have to be told is remembered until all have it, and not longer.
 #[test]
 fn descriptions_are_owed_until_all_disks_have_them() {
@@ -404,21 +441,24 @@ fn descriptions_are_owed_until_all_disks_have_them() {
     tree.mkdir(&ann(), "/d", 0o755).unwrap();
     tree.set_rights(&ann(), "/d", (Some(0o700), None, None)).unwrap();
     assert_eq!(owed(&tree), [], "directories are not on the disks");
-    let first = tree.set_rights(&ann(), "/a", (Some(0o600), None, None)).unwrap();
+    let known = |tree: &Tree| tree.names.known_file(files[0]).unwrap().unwrap();
+    tree.set_rights(&ann(), "/a", (Some(0o600), None, None)).unwrap();
+    let first = known(&tree);
     wait(|done| tree.names.settle(files[1], vec![SubfileIndex(0)], true, done)).unwrap();
     wait(|done| tree.names.settle(files[2], vec![SubfileIndex(0)], false, done)).unwrap();
     drop(tree);
     let tree = open();
-    assert_eq!(owed(&tree).iter().map(|record| record.id).collect::<Vec<_>>(), files[..2]);
+    assert_eq!(owed(&tree).iter().map(|file| file.record.id).collect::<Vec<_>>(), files[..2]);
     assert_eq!(tree.names.owed(Some(files[0]), 100).unwrap().len(), 1);
     // A change that comes while the first one is on its way is owed still.
-    let second = tree.set_rights(&ann(), "/a", (Some(0o640), None, None)).unwrap();
+    tree.set_rights(&ann(), "/a", (Some(0o640), None, None)).unwrap();
+    let second = known(&tree);
     wait(|done| tree.names.forget_owed(vec![first], done)).unwrap();
     assert_eq!(owed(&tree).len(), 2);
     wait(|done| tree.names.settle(files[0], vec![SubfileIndex(1)], true, done)).unwrap();
     wait(|done| tree.names.forget_owed(vec![second], done)).unwrap();
     assert_eq!(owed(&tree).len(), 2, "the sync is not in that record");
-    let third = tree.look(&ann(), "/a", Access::LOOK).unwrap();
+    let third = known(&tree);
     wait(|done| tree.names.forget_owed(vec![third], done)).unwrap();
     assert_eq!(owed(&tree).len(), 1);
     tree.remove(&ann(), "/b").unwrap();
@@ -474,7 +514,7 @@ fn ids_are_never_used_again() {
 fn a_tree_is_restored_from_what_the_disks_say() {
     let tree = Tree::new();
     let restore = |at: &str, record: &FileRecord| {
-        wait(|done| tree.names.restore(path(at), record.clone(), done)).unwrap().to_string()
+        wait(|done| tree.names.restore(path(at), 0, record.clone(), done)).unwrap().to_string()
     };
     let found = |id| FileRecord { id: FileId(id), ..tree.record(&bob(), 0o640) };
     let f = found((9 << 64) + 5);
@@ -500,7 +540,7 @@ fn a_tree_is_restored_from_what_the_disks_say() {
     assert_eq!(tree.names.new_file_id().0 >> 64, 41);
     let files = |after, limit| -> Vec<(String, u128)> {
         let files = tree.names.all_files(after, limit).unwrap();
-        files.into_iter().map(|(path, file)| (path.unwrap().to_string(), file.id.0)).collect()
+        files.into_iter().map(|file| (file.path.unwrap().to_string(), file.record.id.0)).collect()
     };
     let all = files(None, 100);
     assert_eq!(all.len(), 9);
@@ -525,7 +565,8 @@ fn a_path_that_became_too_long_does_not_hide_its_file() {
     let record = tree.create(&ann(), &format!("/other{}/f", deep(10)), 0o644);
     tree.rename(&ann(), "/other", &format!("{}/x", deep(10))).unwrap();
     assert_eq!(tree.names.path_of(record.id).unwrap(), None);
-    assert_eq!(tree.names.all_files(None, 10).unwrap(), [(None, record)]);
+    let known = KnownFile { path: None, path_version: 0, record };
+    assert_eq!(tree.names.all_files(None, 10).unwrap(), [known]);
     tree.check();
 }
 
@@ -677,7 +718,7 @@ fn revocations_are_recorded_with_what_revokes_and_kept_for_a_lifetime() {
     // A file that the disks bring back is not deleted any more, and gets new rights.
     let record = tree.record(&ann(), 0o600);
     let record = FileRecord { id: removed, ..record };
-    wait(|done| tree.names.restore(path("/removed"), record, done)).unwrap();
+    wait(|done| tree.names.restore(path("/removed"), 0, record, done)).unwrap();
     assert_eq!(known(&tree), []);
     let version = tree.look(&ann(), "/removed", Access::LOOK).unwrap().rights_version;
     assert_eq!(u64::from(version), 2 + GRANT_LIFETIME_EPOCHS);

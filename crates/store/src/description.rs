@@ -1,7 +1,7 @@
 //! What a subfile says of itself on the disk.
 //!
-//! Everything that a rebuild of the namespace needs is in the descriptions: path and layout, which
-//! never change, and owner, mode and synced subfiles, which do. A description lies in a file of its
+//! Everything that a rebuild of the namespace needs is in the descriptions: the layout, which never
+//! changes, and path, owner, mode and synced subfiles, which do. A description lies in a file of its
 //! own, away from the bytes of the subfile, so that a descriptor of the bytes never reaches it.
 //!
 //! The file has two slots. A change writes the slot that does not count and syncs it; the valid
@@ -10,7 +10,10 @@
 //!
 //! The slots of a short description share a block of the file system: a small file then takes no
 //! more space for them, and a change allocates nothing, so that its sync is one write. The sectors
-//! of the slot that counts are written again only with the bytes that they have.
+//! of the slot that counts are written again only with the bytes that they have. A rename can make a
+//! short description long, or a long one short: then the slots lie elsewhere, and a new file takes
+//! the place of the old one. It says so, because a process that is killed before it syncs the
+//! directory leaves a name that a power loss can take back: the next change syncs the directory.
 
 use std::io;
 
@@ -64,8 +67,11 @@ pub struct Description {
     pub kind: Kind,
     /// The layout of the parallel file; the store does not look into it.
     pub layout: Vec<u8>,
-    /// The path the parallel file had when it was created.
+    /// The path of the parallel file at creation or after its last rename. A rename of a directory
+    /// above it does not count.
     pub path: String,
+    /// Counts the renames of the parallel file.
+    pub path_version: u32,
     /// When it was created, in seconds since 1970.
     pub created_s: u64,
     /// Extents start at multiples of this many bytes (one for flat subfiles).
@@ -77,6 +83,8 @@ pub struct Description {
     pub synced: Option<Vec<u64>>,
     /// Whether a sync of this subfile failed, so that bytes written before may be lost.
     pub is_poisoned: bool,
+    /// Whether its file has taken the place of another one, so that its name may not be durable.
+    pub(crate) is_replacement: bool,
     /// Counts the changes of this description.
     pub generation: u64,
 }
@@ -110,7 +118,7 @@ struct Changing {
     mode: U32,
     rights_version: U32,
     synced_words: U32,
-    reserved: [u8; 4],
+    path_version: U32,
 }
 
 const MAGIC: [u8; 8] = *b"PARIOSUB";
@@ -121,6 +129,7 @@ const CHECKED_FROM: usize = 16;
 const HAS_RIGHTS: u32 = 1;
 const HAS_SYNCED: u32 = 2;
 const IS_POISONED: u32 = 4;
+const IS_REPLACEMENT: u32 = 8;
 
 /// The largest description block.
 pub(crate) const DESCRIPTION_MAX_BYTES: usize =
@@ -145,7 +154,8 @@ impl Description {
         let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
         let flags = flag(self.rights.is_some(), HAS_RIGHTS)
             | flag(self.synced.is_some(), HAS_SYNCED)
-            | flag(self.is_poisoned, IS_POISONED);
+            | flag(self.is_poisoned, IS_POISONED)
+            | flag(self.is_replacement, IS_REPLACEMENT);
         let mut head = Head {
             magic: MAGIC,
             checksum: U64::ZERO,
@@ -167,6 +177,7 @@ impl Description {
         let mut changing = Changing {
             generation: U64::new(self.generation),
             synced_words: length(words.len()),
+            path_version: U32::new(self.path_version),
             ..Changing::default()
         };
         if let Some(Rights { uid, gid, mode, version }) = self.rights {
@@ -235,17 +246,30 @@ impl Description {
             kind,
             layout: rest[..layout_len].to_vec(),
             path: path.to_owned(),
+            path_version: changing.path_version.get(),
             created_s: head.created_s.get(),
             granule_bytes: head.granule_bytes.get(),
             rights: has(HAS_RIGHTS).then_some(rights),
             synced: has(HAS_SYNCED).then(|| words.collect()),
             is_poisoned: has(IS_POISONED),
+            is_replacement: has(IS_REPLACEMENT),
             generation: changing.generation.get(),
         })
     }
 
-    fn is_short(&self) -> bool {
+    /// Whether the slots of its file are short.
+    pub(crate) fn is_short(&self) -> bool {
         self.layout.len() + self.path.len() <= SHORT_LIMIT_BYTES
+    }
+
+    /// Takes the path that the parallel file has since its rename of this number, unless a later
+    /// rename is known. A path that does not fit beside the layout is left out.
+    pub fn set_path(&mut self, path: &str, version: u32) {
+        let is_fitting = self.layout.len() + path.len() <= DESCRIPTION_LIMIT_BYTES;
+        if self.path_version <= version && is_fitting {
+            self.path = path.to_owned();
+            self.path_version = version;
+        }
     }
 
     /// Adds subfiles to the synced set, which is known from then on; whether that changed anything.
@@ -313,18 +337,26 @@ mod tests {
             kind: Kind::Extents,
             layout: vec![1, 2, 3, 4, 5],
             path: "/runs/7/body".into(),
+            path_version: 2,
             created_s: 1_700_000_000,
             granule_bytes: 4096,
             rights: Some(Rights { uid: 1000, gid: 100, mode: 0o640, version: 3 }),
             synced: Some(vec![5, 1 << 63]),
             is_poisoned: false,
+            is_replacement: false,
             generation: 8,
         }
     }
 
     #[test]
     fn what_is_unknown_stays_unknown() {
-        let bare = Description { rights: None, synced: None, is_poisoned: true, ..example() };
+        let bare = Description {
+            rights: None,
+            synced: None,
+            is_poisoned: true,
+            is_replacement: true,
+            ..example()
+        };
         assert_eq!(Description::decode(&bare.encode()), Ok(bare));
         let none = Description { synced: Some(Vec::new()), ..example() };
         assert_eq!(Description::decode(&none.encode()), Ok(none));
@@ -370,6 +402,22 @@ mod tests {
             write_slot(&*file, &long).unwrap();
             assert_eq!(read_slots(&*file).unwrap().unwrap().path, long.path);
         }
+    }
+
+    #[test]
+    fn an_older_rename_does_not_count() {
+        let mut description = example();
+        for (path, version, expected) in [
+            ("/older", 1, "/runs/7/body"),
+            ("/newer", 4, "/newer"),
+            ("/older", 3, "/newer"),
+            ("/moved/newer", 4, "/moved/newer"),
+            (&"/a".repeat(DESCRIPTION_LIMIT_BYTES / 2), 5, "/moved/newer"),
+        ] {
+            description.set_path(path, version);
+            assert_eq!(description.path, expected);
+        }
+        assert_eq!(description.path_version, 4);
     }
 
     #[test]

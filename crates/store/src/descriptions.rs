@@ -63,8 +63,8 @@ impl Descriptions {
         self.understood(id, found, read)
     }
 
-    /// Changes a description, durably; a crash leaves the one of before or the new one. Nothing is
-    /// written if nothing changes.
+    /// Changes a description, durably; a crash leaves the one of before or the new one. If nothing
+    /// changes, nothing is written, and what is there is durable.
     pub(crate) fn update(
         &self,
         id: SubfileId,
@@ -82,12 +82,51 @@ impl Descriptions {
         let before = self.understood(id, kind, read_slots(&*file))?;
         let mut after = before.clone();
         change(&mut after);
-        if after == before {
-            return Ok(after);
+        let (is_changed, is_moved) = (after != before, after.is_short() != before.is_short());
+        if is_changed {
+            after.generation = before.generation + 1;
+            after.is_replacement = is_moved;
         }
-        after.generation = before.generation + 1;
-        write_slot(&*file, &after).and_then(|()| file.sync()).map_err(failed)?;
+        let write = || {
+            if is_moved {
+                return self.replace(&after);
+            }
+            if is_changed {
+                write_slot(&*file, &after)?;
+            }
+            // Also if nothing changes: a process that was killed may have written it.
+            file.sync()?;
+            if before.is_replacement { self.sync_name(id, kind) } else { Ok(()) }
+        };
+        write().map_err(failed)?;
         Ok(after)
+    }
+
+    /// Puts a new file in the place of a description whose slots lie elsewhere from now on. The
+    /// opening of a disk sweeps away what a crash leaves.
+    fn replace(&self, description: &Description) -> io::Result<()> {
+        let (id, kind) = (description.id, description.kind);
+        let new = format!("new-{}", path_of(id, Kind::Flat));
+        let how = OpenHow { create: true, write: true, direct_alignment: None };
+        let replaced = self.medium.open(&new, how).and_then(|file| {
+            write_slot(&*file, description)?;
+            file.sync()?;
+            self.medium.rename(&new, &path_of(id, kind))
+        });
+        if replaced.is_err() {
+            // It must not be in the way of the next attempt.
+            let _ = self.medium.remove_file(&new);
+        }
+        replaced?;
+        self.sync_name(id, kind)
+    }
+
+    /// Makes the name of a description durable.
+    fn sync_name(&self, id: SubfileId, kind: Kind) -> io::Result<()> {
+        match kind {
+            Kind::Flat => self.medium.sync_dir(""),
+            Kind::Extents => self.medium.sync_dir(&name_of(id, kind)),
+        }
     }
 
     /// Makes a flat subfile durable with the description that was written with it. A description

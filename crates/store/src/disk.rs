@@ -82,6 +82,8 @@ pub struct NewSubfile {
     pub layout: Vec<u8>,
     /// The path of its file.
     pub path: String,
+    /// How often its file was renamed.
+    pub path_version: u32,
     /// For extents: each starts at a multiple of this many bytes, a power of two from 512 to
     /// 65,536. From 4,096 on the page cache is bypassed where the file system allows it; smaller
     /// granules save space where extents are tiny.
@@ -102,7 +104,8 @@ impl NewSubfile {
     pub fn new(id: SubfileId) -> Self {
         let (layout, path) = (Vec::new(), String::new());
         let (rights, synced) = (None, None);
-        Self { id, layout, path, granule_bytes: 4096, is_durable: true, rights, synced }
+        let (path_version, granule_bytes) = (0, 4096);
+        Self { id, layout, path, path_version, granule_bytes, is_durable: true, rights, synced }
     }
 }
 
@@ -487,7 +490,7 @@ impl Disk {
     }
 
     /// Changes what a subfile says of itself, durably: a crash leaves the description of before or
-    /// the new one. Nothing is written if nothing changes.
+    /// the new one. Nothing is written if nothing changes, and what is there is durable.
     ///
     /// ```
     /// # fn main() -> Result<(), pario_store::StoreError> {
@@ -701,18 +704,20 @@ fn is_granule(bytes: u32) -> bool {
 }
 
 fn describe(new: NewSubfile, kind: Kind) -> Description {
-    let NewSubfile { id, layout, path, granule_bytes, is_durable: _, rights, synced } = new;
+    let NewSubfile { id, layout, path, path_version, granule_bytes, rights, synced, .. } = new;
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     Description {
         id,
         kind,
         layout,
         path,
+        path_version,
         created_s: since_1970.map_or(0, |duration| duration.as_secs()),
         granule_bytes: if kind == Kind::Flat { 1 } else { granule_bytes },
         rights,
         synced,
         is_poisoned: false,
+        is_replacement: false,
         generation: 0,
     }
 }

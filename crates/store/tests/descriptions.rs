@@ -8,6 +8,7 @@ use pario_store::medium::{Fault, Medium as _, Memory};
 use pario_store::{Description, Disk, DiskOptions, NewSubfile, Rights, StoreError, SubfileId};
 
 const ID: SubfileId = SubfileId::data(5, 1);
+const DESCRIPTION: &str = "00000000000000000000000000000005-1-data.description";
 
 fn options() -> DiskOptions {
     DiskOptions { background: false, ..DiskOptions::default() }
@@ -86,15 +87,122 @@ fn a_crash_at_every_change_leaves_the_old_description_or_the_new_one() {
     assert!(found.iter().all(|&count| count > 5), "{found:?}");
 }
 
+/// The path after a rename.
+fn path(version: u32, len: usize) -> String {
+    format!("/{version}{}", "p".repeat(len - 2))
+}
+
+fn rename(disk: &Disk, version: u32, len: usize) -> Result<Description, StoreError> {
+    disk.update_description(ID, |description| description.set_path(&path(version, len), version))
+}
+
+/// The slots of a description lie elsewhere when its path becomes long or short.
+#[test]
+fn a_crash_at_every_rename_leaves_the_old_path_or_the_new_one() {
+    let mut found = [0; 2];
+    let lens = [[2, 880, 3, 896], [2, 9000, 9000, 2], [9000, 2, 880, 4000], [2000, 4000, 2, 900]];
+    for (is_flat, lens) in lens.into_iter().flat_map(|lens| [(true, lens), (false, lens)]) {
+        for at in 1.. {
+            let mut is_over = false;
+            for seed in 0..20 {
+                let memory = Memory::new();
+                let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
+                let new = NewSubfile { path: path(0, lens[0]), ..new() };
+                if is_flat {
+                    disk.create_flat(new).unwrap();
+                } else {
+                    disk.create_extents(new).unwrap();
+                }
+                memory.set_fault(memory.changes() + at, Fault::Crash);
+                let len = |version: u32| lens[version as usize];
+                let mut acknowledged = 0;
+                while acknowledged < 3
+                    && rename(&disk, acknowledged + 1, len(acknowledged + 1)).is_ok()
+                {
+                    acknowledged += 1;
+                }
+                is_over = acknowledged == 3;
+                drop(disk);
+                let mut random = fastrand::Rng::with_seed(seed);
+                match seed % 5 {
+                    0 => memory.kill(),
+                    _ => memory.power_loss(&mut |n| random.u64(0..n)),
+                }
+                let disk = open(&memory);
+                let names = memory.list("").unwrap();
+                assert!(!names.iter().any(|name| name.name.starts_with("new-")), "{names:?}");
+                let description = disk.description(ID).unwrap();
+                let version = description.path_version;
+                assert_eq!(description.path, path(version, len(version)), "not torn");
+                assert_eq!(description.rights, Some(rights(0)));
+                assert!(
+                    version == acknowledged || version == acknowledged + 1,
+                    "crash at {at}: {acknowledged} renames acknowledged, found {version}"
+                );
+                found[usize::from(version == acknowledged)] += 1;
+                // The next rename counts, and an older one does not.
+                rename(&disk, 9, 2000).unwrap();
+                rename(&disk, 8, 3).unwrap();
+                memory.power_loss(&mut |n| random.u64(0..n));
+                assert_eq!(open(&memory).description(ID).unwrap().path, path(9, 2000));
+            }
+            if is_over {
+                break;
+            }
+        }
+    }
+    assert!(found.iter().all(|&count| count > 5), "{found:?}");
+}
+
+/// What a process has written before it was killed is durable when its successor acknowledges it.
+#[test]
+fn a_change_that_a_kill_has_cut_short_is_durable_when_it_is_repeated() {
+    for (is_flat, len) in [(true, 2), (true, 2000), (false, 2), (false, 2000)] {
+        for at in 1..=6 {
+            let memory = Memory::new();
+            let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
+            match is_flat {
+                true => disk.create_flat(new()).map(|_| ()).unwrap(),
+                false => disk.create_extents(new()).map(|_| ()).unwrap(),
+            }
+            memory.set_fault(memory.changes() + at, Fault::Crash);
+            let _ = rename(&disk, 1, len);
+            drop(disk);
+            memory.kill();
+            rename(&open(&memory), 1, len).unwrap();
+            memory.power_loss(&mut |_| 0);
+            assert_eq!(open(&memory).description(ID).unwrap().path, path(1, len), "at {at}");
+        }
+    }
+}
+
+/// A rename that fails leaves the description of before, and nothing in the way of the next one.
+#[test]
+fn a_rename_that_fails_can_be_repeated() {
+    for at in 1..=5 {
+        for fault in [Fault::Error, Fault::Full] {
+            let memory = Memory::new();
+            let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
+            disk.create_flat(new()).unwrap();
+            memory.set_fault(memory.changes() + at, fault);
+            rename(&disk, 1, 2000).unwrap_err();
+            rename(&disk, 2, 3000).unwrap();
+            memory.power_loss(&mut |_| 0);
+            assert_eq!(open(&memory).description(ID).unwrap().path, path(2, 3000), "at {at}");
+        }
+    }
+}
+
 #[test]
 fn a_change_that_changes_nothing_is_not_written() {
     let memory = Memory::new();
     let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
     disk.create_flat(new()).unwrap();
     change(&disk, 3).unwrap();
-    let before = memory.changes();
+    let before = (memory.changes(), memory.bytes(DESCRIPTION).unwrap());
     change(&disk, 3).unwrap();
-    assert_eq!(memory.changes(), before);
+    assert_eq!(memory.changes(), before.0 + 1, "a sync");
+    assert_eq!(memory.bytes(DESCRIPTION).unwrap(), before.1);
     assert!(matches!(
         disk.update_description(SubfileId::data(9, 9), |_| {}),
         Err(StoreError::NotFound { .. })
@@ -156,9 +264,7 @@ fn a_failed_sync_is_remembered_until_it_is_repaired() {
         memory.set_fault(memory.changes() + 1, Fault::Error);
         if !is_markable {
             // Nothing can be written to the description either.
-            memory
-                .set_bytes("00000000000000000000000000000005-1-data.description", vec![0; 10])
-                .unwrap();
+            memory.set_bytes(DESCRIPTION, vec![0; 10]).unwrap();
         }
         let error = flat.sync().unwrap_err().to_string();
         assert_eq!(error.contains("nor note the failure"), !is_markable, "{error}");

@@ -49,7 +49,8 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let mut report = cluster.check(CheckRequest { depth, is_repair, is_rebuild })?;
     if let Some(rebuilt) = cluster.rebuilt() {
         let findings = rebuilt.findings.into_iter();
-        let news = findings.filter(|finding| finding.kind == FindingKind::Rebuilt);
+        let news = findings
+            .filter(|finding| matches!(finding.kind, FindingKind::Rebuilt | FindingKind::Guessed));
         report.findings.splice(0..0, news);
     }
     let mut out = terminal::output();

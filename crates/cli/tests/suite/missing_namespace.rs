@@ -80,6 +80,27 @@ fn names_are_rebuilt_without_a_node() {
     assert!(sandbox.run(&["cat", "/runs/x"]).stdout == bytes);
 }
 
+/// `cp` writes large files, and files that replace others, under hidden names and renames them.
+#[test]
+fn copies_are_rebuilt_under_their_own_names() {
+    let sandbox = Sandbox::empty();
+    let large = sandbox.write("large", 40 << 20, 1);
+    sandbox.ok(&["mkdir", "/runs"]);
+    sandbox.ok(&["cp", "large", "/runs/large"]);
+    // Its hidden name is too long to contain it.
+    let long = format!("/runs/{}", "x".repeat(200));
+    sandbox.write("x", 1000, 2);
+    sandbox.ok(&["cp", "x", &long]);
+    let replacing = sandbox.write("x", 300_000, 3);
+    sandbox.ok(&["cp", "x", &long]);
+    fs::remove_file(sandbox.file("data/namespace.redb")).unwrap();
+    let printed = sandbox.ok(&["fsck", "--rebuild"]);
+    assert_eq!(printed.matches("rebuilt").count(), 2, "{printed}");
+    assert!(!printed.contains("guessed"), "{printed}");
+    assert!(sandbox.run(&["cat", "/runs/large"]).stdout == large);
+    assert!(sandbox.run(&["cat", &long]).stdout == replacing);
+}
+
 #[test]
 fn a_new_namespace_keeps_what_is_on_the_disks() {
     let (sandbox, bytes) = without_namespace();

@@ -54,8 +54,10 @@ pub struct FoundRights {
 /// The description that a subfile carries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundDescription {
-    /// The path of its file at creation.
+    /// The path of its file at creation or after its last rename.
     pub path: String,
+    /// How often its file was renamed.
+    pub path_version: u32,
     /// The layout of its file.
     pub layout: Layout,
     /// When it was created, in seconds since 1970.

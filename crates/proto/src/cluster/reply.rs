@@ -182,11 +182,13 @@ pub enum Reply {
     SyncedMany(Vec<Result<bool, Failure>>),
 }
 
-/// A file, as the namespace knows it, for a node that creates a subfile of it.
+/// A file, as the namespace knows it and as the descriptions of its subfiles say.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownFile {
-    /// Its path, or the last one that it had.
-    pub path: FilePath,
+    /// Its path; `None` if the file is deleted or the path has become too long for a description.
+    pub path: Option<FilePath>,
+    /// How often it was renamed.
+    pub path_version: u32,
     /// The file.
     pub record: FileRecord,
 }

@@ -12,6 +12,7 @@ use super::map::NodeInfo;
 use super::path::FilePath;
 use super::process::ProcessRequest;
 use super::record::{FileKind, FileRecord, Identity};
+use super::reply::KnownFile;
 use crate::ids::{DiskId, FileId, SubfileIndex};
 use crate::layout::encoding::Layout;
 use crate::layout::tiles::ExtentPlacement;
@@ -562,11 +563,11 @@ pub enum PeerRequest {
         /// The file.
         file: FileId,
     },
-    /// Writes owner, mode and first-synced subfiles durably into the descriptions of subfiles. A
-    /// missing subfile is not an error, but a missing disk is.
+    /// Writes path, owner, mode and first-synced subfiles durably into the descriptions of subfiles.
+    /// A missing subfile is not an error, but a missing disk is.
     Describe {
         /// The files, with the subfiles that the node should have.
-        files: Vec<(FileRecord, Vec<SubfileLocation>)>,
+        files: Vec<(KnownFile, Vec<SubfileLocation>)>,
     },
     /// Reads every byte of a flat subfile whose sync has failed, and lets it accept changes again.
     RepairSubfile {

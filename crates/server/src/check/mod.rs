@@ -9,7 +9,7 @@ use std::sync::mpsc;
 
 use pario_proto::{
     CheckDepth, CheckReport, CheckRequest, DiskId, Failure, FileId, FileKind, FilePath, FileRecord,
-    Finding, FindingKind, FoundSubfile, PeerRequest, Reply, Request, SubfileIndex,
+    Finding, FindingKind, FoundSubfile, KnownFile, PeerRequest, Reply, Request, SubfileIndex,
 };
 pub use subfiles::{list_subfiles, repair_subfile};
 
@@ -258,9 +258,9 @@ impl Check<'_> {
         let mut after = None;
         loop {
             let files = self.names.namespace.all_files(after, FILES)?;
-            let Some((_, last)) = files.last() else { return Ok(()) };
-            after = Some(last.id);
-            for (path, record) in files {
+            let Some(last) = files.last() else { return Ok(()) };
+            after = Some(last.record.id);
+            for KnownFile { path, record, .. } in files {
                 self.report.files += 1;
                 self.file(path.as_ref(), &record)?;
             }

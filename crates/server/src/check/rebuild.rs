@@ -62,10 +62,12 @@ impl Check<'_> {
     pub(super) fn extras(&mut self) -> Result<(), Failure> {
         for (file, subfiles) in std::mem::take(&mut self.extra) {
             let subfiles = self.still_extra(file, subfiles)?;
-            let described = subfiles.iter().find_map(|found| {
+            // One that says where the file was last: some may not know of its renames.
+            let described = subfiles.iter().filter_map(|found| {
                 let description = found.description.as_ref().ok()?;
                 Some((found, description))
             });
+            let described = described.max_by_key(|(_, description)| description.path_version);
             match described {
                 Some((found, description)) if self.what.is_rebuild => {
                     self.rebuild(file, found.is_extents, description, &subfiles)?;
@@ -105,8 +107,8 @@ impl Check<'_> {
         let record = self.record_of(file, is_extents, description, subfiles, &said);
         let whole = name_when_whole(&description.path);
         let path = whole.as_ref().map_or(description.path.as_str(), FilePath::as_str);
-        let path = self.restore(path, record.clone())?;
-        self.write_back(record.clone());
+        let path = self.restore(path, description.path_version, record.clone())?;
+        self.write_back(file)?;
         let text = format!("made from {} subfiles on the disks", subfiles.len());
         self.find(FindingKind::Rebuilt, file, Some(path.clone()), None, text, true);
         for guess in said.guesses() {
@@ -161,12 +163,12 @@ impl Check<'_> {
         record
     }
 
-    fn restore(&self, path: &str, record: FileRecord) -> Result<FilePath, Failure> {
+    fn restore(&self, path: &str, renames: u32, record: FileRecord) -> Result<FilePath, Failure> {
         let path = FilePath::new(path)
             .or_else(|_| FilePath::new(&format!("/recovered/{}", record.id)))
             .map_err(|error| Failure::Invalid(error.to_string()))?;
         let (send, receive) = mpsc::channel();
-        self.names.namespace.restore(path, record, move |restored| {
+        self.names.namespace.restore(path, renames, record, move |restored| {
             // The receiver below waits for this one message.
             let _ = send.send(restored);
         });
@@ -178,12 +180,14 @@ impl Check<'_> {
 
     /// Has the subfiles say what was found out, so that the next rebuild knows it too. Disks that are
     /// away get it later.
-    fn write_back(&self, record: FileRecord) {
+    fn write_back(&self, file: FileId) -> Result<(), Failure> {
+        let files = self.names.namespace.known_file(file)?.into_iter().collect();
         let (send, receive) = mpsc::channel();
-        self.names.describer.deliver(self.shared, vec![record], None, move |is_done| {
+        self.names.describer.deliver(self.shared, files, None, move |is_done| {
             let _ = send.send(is_done);
         });
         let _ = receive.recv();
+        Ok(())
     }
 }
 

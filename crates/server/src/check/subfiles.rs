@@ -109,12 +109,12 @@ fn look_closely(
 
 fn found_description(description: Description) -> Result<FoundDescription, String> {
     let layout = Layout::decode(&description.layout).map_err(|error| error.to_string())?;
-    let Description { path, created_s, rights, synced, .. } = description;
+    let Description { path, path_version, created_s, rights, synced, .. } = description;
     let rights = rights.map(|Rights { uid, gid, mode, version: rights_version }| FoundRights {
         uid,
         gid,
         mode,
         rights_version,
     });
-    Ok(FoundDescription { path, layout, created_s, rights, synced })
+    Ok(FoundDescription { path, path_version, layout, created_s, rights, synced })
 }

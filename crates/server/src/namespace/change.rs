@@ -61,9 +61,10 @@ impl<'a> Change<'a> {
             self.doom(&node.record);
             self.revoke(node.id(), REMOVED_RIGHTS_VERSION)?;
             // Nothing needs a description of it any more.
-            let owed = key::owed(node.id());
-            if self.state().get(&owed)?.is_some() {
-                self.delete(&owed);
+            for key in [key::owed(node.id()), key::path_version(node.id())] {
+                if self.state().get(&key)?.is_some() {
+                    self.delete(&key);
+                }
             }
         }
         Ok(())

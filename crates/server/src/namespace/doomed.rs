@@ -1,11 +1,12 @@
 //! Files whose subfiles come into being or must go.
 
-use pario_proto::{Failure, FileId, FilePath, FileRecord, SubfileIndex};
+use pario_proto::{Failure, FileId, FileRecord, KnownFile, SubfileIndex};
 
 use super::change::Change;
 use super::handle::Namespace;
 use super::key;
 use super::many::each;
+use super::recovery::Paths;
 use super::tree::{Node, Stop, decode, node};
 
 /// Subfiles of a file that have been synced.
@@ -32,16 +33,17 @@ impl SyncMark {
 }
 
 impl Namespace {
-    /// The record that a file has once some subfiles are noted as synced; nothing if that is known,
-    /// or if the file is doomed or gone.
+    /// A file as it is once some subfiles are noted as synced; nothing if that is known, or if the
+    /// file is doomed or gone.
     pub fn if_settled(
         &self,
         file: FileId,
         subfiles: &[SubfileIndex],
-    ) -> Result<Option<FileRecord>, Failure> {
-        self.look(|state| match node(state, file)? {
-            Some(mut node) => Ok(settle(&mut node, subfiles)?.then_some(node.record)),
-            None => Ok(None),
+    ) -> Result<Option<KnownFile>, Failure> {
+        self.look(|state| {
+            let Some(mut node) = node(state, file)? else { return Ok(None) };
+            let is_new = settle(&mut node, subfiles)?;
+            is_new.then(|| Paths::new(state).known(node)).transpose()
         })
     }
 
@@ -85,12 +87,12 @@ impl Namespace {
     }
 
     /// A file that was deleted and whose subfiles are not gone yet; it has no path any more.
-    pub fn doomed_file(
-        &self,
-        id: FileId,
-    ) -> Result<Option<(Option<FilePath>, FileRecord)>, Failure> {
+    pub fn doomed_file(&self, id: FileId) -> Result<Option<KnownFile>, Failure> {
         self.look(|state| match state.get(&key::doomed(id))? {
-            Some(value) => Ok(Some((None, decode(&value, || "a doomed file".into())?))),
+            Some(value) => {
+                let record = decode(&value, || "a doomed file".into())?;
+                Ok(Some(KnownFile { path: None, path_version: 0, record }))
+            }
             None => Ok(None),
         })
     }

@@ -45,6 +45,11 @@ pub fn owed(id: FileId) -> Vec<u8> {
     with_id(b'o', id)
 }
 
+/// The counter of a file's renames.
+pub fn path_version(id: FileId) -> Vec<u8> {
+    with_id(b'p', id)
+}
+
 /// The revocation of grants of a file, recorded in a grant epoch.
 pub fn revocation(epoch: u64, file: FileId) -> Vec<u8> {
     let mut key = revocations_from(epoch);

@@ -16,6 +16,7 @@
 //! | `n` id | the record, and where it is in the tree |
 //! | `x` id | the record of a file that is doomed |
 //! | `o` id | nothing: the file's description is owed to some disk |
+//! | `p` id | how often the file was renamed; missing if never |
 //! | `u` | the last file that was described, while all are described after an upgrade |
 //! | `d` uuid | the number of a disk |
 //! | `r` grant epoch, id | the first valid rights version of a file; the highest one of a deleted file |

@@ -1,29 +1,36 @@
 //! Files whose descriptions on the disks do not say yet what the namespace says.
 //!
-//! Descriptions carry owner, mode and synced subfiles, so that the namespace can be made again from
-//! the disks. A change that some disk has not acknowledged is *owed* to it: the entry is written in
-//! the transaction of the change, and deleted when all disks have it.
+//! Descriptions carry path, owner, mode and synced subfiles, so that the namespace can be made again
+//! from the disks. A change that some disk has not acknowledged is *owed* to it: the entry is written
+//! in the transaction of the change, and deleted when all disks have it.
+//!
+//! Order: the namespace changes first. A delivery reads what the namespace says, with the version of
+//! the rights and the number of renames, and sends both. A disk takes rights and path only if their
+//! version is not older than the one it has, so deliveries may overtake each other. The entry is
+//! deleted only if both versions are still those that were delivered. A node that makes a subfile
+//! later asks the namespace, or was told by a delivery.
 
-use pario_proto::{Failure, FileId, FileRecord};
+use pario_proto::{Failure, FileId, FileRecord, KnownFile};
 
 use super::change::Change;
 use super::handle::Namespace;
 use super::key;
-use super::tree::{Stop, inconsistent, node};
+use super::recovery::Paths;
+use super::tree::{Stop, inconsistent, node, path_version};
 
 impl Namespace {
     /// Files whose descriptions are owed, in the order of their ids, after a given one; at most
     /// `limit`.
-    pub fn owed(&self, after: Option<FileId>, limit: usize) -> Result<Vec<FileRecord>, Failure> {
+    pub fn owed(&self, after: Option<FileId>, limit: usize) -> Result<Vec<KnownFile>, Failure> {
         self.look(|state| {
             let from = after.map_or_else(|| b"o".to_vec(), |id| key::after(key::owed(id)));
-            let mut files = Vec::new();
+            let (mut paths, mut files) = (Paths::new(state), Vec::new());
             for (key, _) in state.range(&from, b"p", limit)? {
                 let id =
                     key::id_in(&key).ok_or_else(|| inconsistent("an entry has no id".into()))?;
                 // A file that was deleted since is found out when the entry is deleted.
                 if let Some(node) = node(state, FileId(id))? {
-                    files.push(node.record);
+                    files.push(paths.known(node)?);
                 }
             }
             Ok(files)
@@ -43,15 +50,14 @@ impl Namespace {
         self.change(body, done);
     }
 
-    /// All disks have described these files as the records say. An entry stays if its file has
-    /// changed since.
+    /// All disks have described these files in this way. An entry stays if its file has changed since.
     pub fn forget_owed(
         &self,
-        records: Vec<FileRecord>,
+        files: Vec<KnownFile>,
         done: impl FnOnce(Result<(), Failure>) + Send + 'static,
     ) {
         let is_owed = self.look(|state| {
-            for record in &records {
+            for KnownFile { record, .. } in &files {
                 if state.get(&key::owed(record.id))?.is_some() {
                     return Ok(true);
                 }
@@ -64,9 +70,12 @@ impl Namespace {
             Err(failure) => return done(Err(failure)),
         }
         let body = move |change: &mut Change<'_>| {
-            for record in &records {
+            for KnownFile { record, path_version: described, .. } in &files {
                 let is_current = match node(change.state(), record.id)? {
-                    Some(node) => is_described_by(&node.record, record),
+                    Some(node) => {
+                        is_described_by(&node.record, record)
+                            && path_version(change.state(), record.id)? == *described
+                    }
                     None => true,
                 };
                 if is_current && change.state().get(&key::owed(record.id))?.is_some() {

@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 
-use pario_proto::{Failure, FileId, FileKind, FilePath, FileRecord};
+use pario_proto::{Failure, FileId, FileKind, FilePath, FileRecord, KnownFile};
 
 use super::change::Change;
 use super::grant_epochs::{forget_revocations, restored_version};
 use super::handle::{Namespace, epoch_of};
 use super::key;
-use super::tree::{Node, Stop, child, counter, decode, joined, node, node_that_must_be};
+use super::tree::{
+    Node, Stop, child, counter, decode, joined, node, node_that_must_be, path_version,
+};
 use crate::metadata::Snapshot;
 
 /// So many records are read at once.
@@ -24,12 +26,10 @@ impl Namespace {
         })
     }
 
-    /// A file, with its path unless that has become too long to be written.
-    pub fn file(&self, id: FileId) -> Result<Option<(Option<FilePath>, FileRecord)>, Failure> {
+    /// A file, wherever it is in the tree.
+    pub fn known_file(&self, id: FileId) -> Result<Option<KnownFile>, Failure> {
         self.look(|state| match node(state, id)? {
-            Some(node) if !node.is_directory() => {
-                Ok(Some((Paths::new(state).path_of(&node)?, node.record)))
-            }
+            Some(node) if !node.is_directory() => Paths::new(state).known(node).map(Some),
             _ => Ok(None),
         })
     }
@@ -41,7 +41,7 @@ impl Namespace {
         &self,
         after: Option<FileId>,
         limit: usize,
-    ) -> Result<Vec<(Option<FilePath>, FileRecord)>, Failure> {
+    ) -> Result<Vec<KnownFile>, Failure> {
         self.look(|state| {
             let mut paths = Paths::new(state);
             let mut files = Vec::new();
@@ -54,7 +54,7 @@ impl Namespace {
                     }
                     let node: Node = decode(value, || format!("{}", key.escape_ascii()))?;
                     if !node.is_directory() {
-                        files.push((paths.path_of(&node)?, node.record));
+                        files.push(paths.known(node)?);
                     }
                 }
                 match page.into_iter().last() {
@@ -80,9 +80,12 @@ impl Namespace {
     /// Directories on the way that are missing are made; they belong to the owner of the file and
     /// have mode 0755. If the path is taken by another file, the file gets a name like
     /// `name.recovered-1`; if it is in the tree already, it stays where it is and gets the record.
+    /// `renames` is how often the file was renamed, as far as the disks know: this counts as one
+    /// more, so that all disks take the path.
     pub fn restore(
         &self,
         path: FilePath,
+        renames: u32,
         record: FileRecord,
         done: impl FnOnce(Result<FilePath, Failure>) + Send + 'static,
     ) {
@@ -91,6 +94,8 @@ impl Namespace {
             let mut record = record.clone();
             record.rights_version = restored_version(change, &record)?;
             forget_revocations(change, record.id)?;
+            let renames = renames.max(path_version(change.state(), record.id)?).saturating_add(1);
+            change.put_counter(&key::path_version(record.id), renames.into());
             let epoch = pass_id(change, &names, record.id)?;
             Ok((restore(change, &|| names.new_file_id_of(epoch), &path, &record)?, epoch))
         };
@@ -209,6 +214,12 @@ impl<'a> Paths<'a> {
     pub fn new(state: &'a dyn Snapshot) -> Paths<'a> {
         let directories = HashMap::from([(FileId::ROOT, Some(FilePath::root()))]);
         Paths { state, directories }
+    }
+
+    /// What is known of the file of a node.
+    pub fn known(&mut self, node: Node) -> Result<KnownFile, Stop> {
+        let path_version = path_version(self.state, node.id())?;
+        Ok(KnownFile { path: self.path_of(&node)?, path_version, record: node.record })
     }
 
     /// The path of a node; nothing if it is too long.

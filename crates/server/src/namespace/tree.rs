@@ -147,6 +147,11 @@ pub fn counter(state: &dyn Snapshot, key: &[u8]) -> Result<u64, Stop> {
     Ok(u64::from_be_bytes(bytes.map_err(|_| inconsistent(name()))?))
 }
 
+/// How often a file was renamed.
+pub fn path_version(state: &dyn Snapshot, id: FileId) -> Result<u32, Stop> {
+    Ok(u32::try_from(counter(state, &key::path_version(id))?).unwrap_or(u32::MAX))
+}
+
 pub fn inconsistent(why: String) -> Stop {
     MetadataError::Inconsistent { why }.into()
 }

@@ -1,17 +1,21 @@
-//! Keeps the descriptions on the disks up to date: owner, mode and synced subfiles of all files.
+//! Keeps the descriptions on the disks up to date: path, owner, mode and synced subfiles of all
+//! files.
 //!
 //! The interface node owns what descriptions say. Who makes a change sends it to the nodes at once;
 //! what some disk has not acknowledged is owed to it in the namespace, and the describer's thread
 //! sends it again when its node is there. After an upgrade of the namespace the thread describes all
 //! files once.
+//!
+//! A rename waits for no disk: it leaves the file to the thread, which sends the new paths of some
+//! files together. A node that stops sends those that wait first.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use pario_flow::RunningProgram;
-use pario_proto::{DiskId, Failure, FileId, FileRecord};
+use pario_proto::{DiskId, Failure, FileId, FileRecord, KnownFile};
 use parking_lot::Mutex;
 
 use crate::program::{Described, Operations, SubfilesWork};
@@ -19,6 +23,10 @@ use crate::shared::{Names, Shared};
 
 /// Files that are described together.
 const AT_ONCE: usize = 256;
+/// Renamed files that are described together: the threads of the disks do nothing else meanwhile.
+const RENAMED_AT_ONCE: usize = 32;
+/// Renamed files that wait to be described; the namespace knows the others, which are owed.
+const RENAMED_LIMIT: usize = 1 << 14;
 /// What is owed is looked at again after this time.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The same if all that is owed is for disks that cannot be reached. A node that joins ends it.
@@ -39,12 +47,16 @@ pub struct Describer {
 pub enum Job {
     /// A caller does not wait for ever.
     Expect { deadline: Instant, caller: Caller },
+    /// A file was renamed.
+    Renamed(FileId),
     /// Disks have not acknowledged a change, which is owed to them.
     Owed { file: FileId, disks: Vec<DiskId> },
     /// An attempt is over; nothing if the program has ended.
-    Tried { batch: Vec<FileRecord>, why: Why, described: Option<Described> },
+    Tried { batch: Vec<KnownFile>, why: Why, described: Option<Described> },
     /// A node has joined: what is owed to it can be sent.
     Joined,
+    /// The node stops: it waits until renames are described and this is dropped.
+    Drain(Sender<()>),
     /// There is nothing more to do.
     End,
 }
@@ -53,6 +65,8 @@ pub enum Job {
 pub enum Why {
     /// They are owed.
     Owed,
+    /// They were renamed.
+    Renamed,
     /// The namespace is of an older format.
     Upgrade,
 }
@@ -70,12 +84,12 @@ impl Describer {
         let _ = self.program.set((Arc::downgrade(run), operations));
     }
 
-    /// Has records written into all descriptions of their files. `done` is called once: with true when
-    /// all disks have acknowledged; with false when some have not, or after `wait`.
+    /// Has written into all descriptions of files what is known of them. `done` is called once: with
+    /// true when all disks have acknowledged; with false when some have not, or after `wait`.
     pub fn deliver(
         &self,
         shared: &Arc<Shared>,
-        records: Vec<FileRecord>,
+        files: Vec<KnownFile>,
         wait: Option<Duration>,
         done: impl FnOnce(bool) + Send + 'static,
     ) {
@@ -86,22 +100,23 @@ impl Describer {
             let (deadline, caller) = (Instant::now() + wait, caller.clone());
             let _ = self.jobs.send(Job::Expect { deadline, caller });
         }
-        let here = SubfilesWork::describe_here(shared, &records);
+        let here = SubfilesWork::describe_here(shared, &files);
         let me = u32::try_from(shared.me).unwrap_or(u32::MAX);
-        let (shared, of, told) = (shared.clone(), records.clone(), caller.clone());
+        let (shared, of, told) = (shared.clone(), files.clone(), caller.clone());
         let tried = move |described: Option<Described>| {
             let names = shared.names.as_ref().filter(|_| described.is_some());
             let (Some(described), Some(names)) = (described, names) else {
                 return answer(&told, false);
             };
             let (mut is_all, mut done) = (true, Vec::new());
-            for record in of {
-                let disks = missing(&shared, &record, &described);
+            for file in of {
+                let disks = missing(&shared, &file.record, &described);
                 if disks.is_empty() {
-                    done.push(record);
+                    done.push(file);
                 } else {
                     is_all = false;
-                    let _ = names.describer.jobs.send(Job::Owed { file: record.id, disks });
+                    let owed = Job::Owed { file: file.record.id, disks };
+                    let _ = names.describer.jobs.send(owed);
                 }
             }
             answer(&told, is_all);
@@ -117,7 +132,7 @@ impl Describer {
                 };
                 tried(Some(Described { failed }));
             }),
-            None => run.start_then(operations.describe, records, move |described| {
+            None => run.start_then(operations.describe, files, move |described| {
                 tried(described.ok());
             }),
         };
@@ -126,13 +141,22 @@ impl Describer {
         }
     }
 
+    /// A file was renamed: its descriptions get the new path soon.
+    pub fn renamed(&self, file: FileId) {
+        // After the end there is no thread to do it; the path is owed, and sent after the next start.
+        let _ = self.jobs.send(Job::Renamed(file));
+    }
+
     /// A node has joined.
     pub fn joined(&self) {
         let _ = self.jobs.send(Job::Joined);
     }
 
-    /// No more: its thread ends.
-    pub fn end(&self) {
+    /// Ends the thread when it has described all renames, or after `wait`.
+    pub fn end(&self, wait: Duration) {
+        let (drained, receiver) = mpsc::channel();
+        let _ = self.jobs.send(Job::Drain(drained));
+        let _ = receiver.recv_timeout(wait);
         let _ = self.jobs.send(Job::End);
     }
 }
@@ -152,6 +176,9 @@ pub fn work(
         operations,
         callers: Vec::new(),
         unacknowledged: HashMap::new(),
+        renamed: BTreeSet::new(),
+        is_sending_renamed: false,
+        drain: None,
         has_owed: true,
         is_trying: false,
         is_progress: false,
@@ -168,6 +195,8 @@ pub fn work(
         };
         match next {
             Ok(Job::Expect { deadline, caller }) => round.callers.push((deadline, caller)),
+            Ok(Job::Renamed(file)) => round.rename(file),
+            Ok(Job::Drain(waiting)) => round.drain = Some(waiting),
             Ok(Job::Owed { file, disks }) => round.owe(file, disks),
             Ok(Job::Tried { batch, why, described: Some(described) }) => {
                 round.tried(batch, &why, &described);
@@ -210,6 +239,11 @@ struct Round<'a> {
     callers: Vec<(Instant, Caller)>,
     /// The disks that have not acknowledged the last attempt, of files that are owed.
     unacknowledged: HashMap<FileId, Vec<DiskId>>,
+    /// Files whose new paths the thread has yet to send.
+    renamed: BTreeSet<FileId>,
+    is_sending_renamed: bool,
+    /// Dropped when there are no more of them.
+    drain: Option<Sender<()>>,
     has_owed: bool,
     is_trying: bool,
     /// Whether anything was sent since the first file was looked at.
@@ -229,8 +263,39 @@ impl Round<'_> {
         {
             self.upgrade(after);
         }
+        if !self.is_sending_renamed {
+            self.send_renamed();
+        }
         if self.has_owed && !self.is_trying && self.next_try <= Instant::now() {
             self.try_owed();
+        }
+    }
+
+    /// Takes a file whose path has changed.
+    fn rename(&mut self, file: FileId) {
+        if self.renamed.len() < RENAMED_LIMIT {
+            self.renamed.insert(file);
+        } else if !self.has_owed {
+            (self.has_owed, self.next_try) = (true, Instant::now() + AGAIN);
+        }
+    }
+
+    /// Sends the paths of files that were renamed.
+    fn send_renamed(&mut self) {
+        let mut batch = Vec::new();
+        while batch.len() < RENAMED_AT_ONCE
+            && let Some(file) = self.renamed.pop_first()
+        {
+            match self.names.namespace.known_file(file) {
+                Ok(known) => batch.extend(known),
+                Err(failure) => tracing::warn!(%failure, "a description keeps the old path"),
+            }
+        }
+        self.is_sending_renamed = !batch.is_empty();
+        if self.is_sending_renamed {
+            self.start(batch, Why::Renamed);
+        } else {
+            self.drain = None;
         }
     }
 
@@ -251,8 +316,9 @@ impl Round<'_> {
             (self.next_try, self.is_progress) = (Instant::now() + wait, false);
             return;
         }
-        self.last_tried = page.last().map(|record| record.id);
-        let batch: Vec<_> = page.into_iter().filter(|record| self.is_worth_a_try(record)).collect();
+        self.last_tried = page.last().map(|file| file.record.id);
+        let batch: Vec<_> =
+            page.into_iter().filter(|file| self.is_worth_a_try(&file.record)).collect();
         if !batch.is_empty() {
             (self.is_trying, self.is_progress) = (true, true);
             self.start(batch, Why::Owed);
@@ -275,51 +341,55 @@ impl Round<'_> {
 
     /// Describes the next files of a namespace of an older format.
     fn upgrade(&mut self, after: FileId) {
-        let files = match self.names.namespace.all_files(Some(after), AT_ONCE) {
-            Ok(files) => files,
+        let batch = match self.names.namespace.all_files(Some(after), AT_ONCE) {
+            Ok(batch) => batch,
             Err(failure) => {
                 tracing::error!(%failure, "files of before the upgrade are not described");
                 self.upgrade_after = None;
                 return;
             }
         };
-        let batch: Vec<FileRecord> = files.into_iter().map(|(_, record)| record).collect();
         let Some(last) = batch.last() else {
             self.upgrade_after = None;
             tracing::info!("all files of before the upgrade are described");
             return self.names.namespace.set_describe_after(None, Vec::new(), note);
         };
-        self.upgrade_after = Some(last.id);
+        self.upgrade_after = Some(last.record.id);
         self.is_upgrading = true;
         self.start(batch, Why::Upgrade);
     }
 
-    fn start(&self, batch: Vec<FileRecord>, why: Why) {
+    fn start(&self, batch: Vec<KnownFile>, why: Why) {
         let (jobs, files) = (self.names.describer.jobs.clone(), batch.clone());
         let begun = self.run.start_then(self.operations.describe, files, move |described| {
             // After the end there is no thread to receive it.
             let _ = jobs.send(Job::Tried { batch, why, described: described.ok() });
         });
         if begun.is_err() {
-            self.names.describer.end();
+            let _ = self.names.describer.jobs.send(Job::End);
         }
     }
 
-    fn tried(&mut self, batch: Vec<FileRecord>, why: &Why, described: &Described) {
+    fn tried(&mut self, batch: Vec<KnownFile>, why: &Why, described: &Described) {
         let (mut done, mut owed) = (Vec::new(), Vec::new());
-        for record in batch {
-            let disks = missing(self.shared, &record, described);
+        for file in batch {
+            let id = file.record.id;
+            let disks = missing(self.shared, &file.record, described);
             if disks.is_empty() {
-                self.unacknowledged.remove(&record.id);
-                done.push(record);
+                self.unacknowledged.remove(&id);
+                done.push(file);
             } else {
-                owed.push(record.id);
-                self.owe(record.id, disks);
+                owed.push(id);
+                self.owe(id, disks);
             }
         }
         match why {
             Why::Owed => {
                 self.is_trying = false;
+                self.names.namespace.forget_owed(done, note);
+            }
+            Why::Renamed => {
+                self.is_sending_renamed = false;
                 self.names.namespace.forget_owed(done, note);
             }
             Why::Upgrade => {

@@ -391,7 +391,7 @@ impl Drop for Node {
         }
         if let Some(names) = &self.shared.names {
             names.janitor.end();
-            names.describer.end();
+            names.describer.end(STOP_WAIT);
         }
         self.notes.remove();
         self.space.close();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pario_net::Bulk;
 use pario_proto::{
-    Failure, FileId, FileRecord, Grant, Reply, ReplyMessage, SubfileLocation, SubfileMeasure,
+    Failure, FileId, Grant, KnownFile, Reply, ReplyMessage, SubfileLocation, SubfileMeasure,
 };
 use serde::{Deserialize, Serialize};
 
@@ -44,8 +44,8 @@ pub struct Task {
 enum What {
     /// Removes subfiles.
     Remove(Vec<(FileId, u32)>),
-    /// Writes into descriptions what records say.
-    Describe(Vec<(FileRecord, u32)>),
+    /// Writes into descriptions what the namespace says of files.
+    Describe(Vec<(KnownFile, u32)>),
     /// Makes and opens flat subfiles.
     Make(Vec<(Grant, SubfileLocation)>),
     /// Measures subfiles; with the number of the file among those asked for.
@@ -91,7 +91,7 @@ impl Tasks {
                 None
             }
             Work::Describe { files } => {
-                for (record, parts) in files {
+                for (file, parts) in files {
                     for part in parts {
                         let disk = match disks.number_of(part.disk) {
                             Ok(disk) => disk,
@@ -103,7 +103,7 @@ impl Tasks {
                         if let What::Describe(subfiles) =
                             find(&mut tasks, disk, || What::Describe(Vec::new()))
                         {
-                            subfiles.push((record.clone(), part.subfile.0));
+                            subfiles.push((file.clone(), part.subfile.0));
                         }
                     }
                 }
@@ -224,7 +224,7 @@ impl Clerk {
             What::Remove(subfiles) => disk.remove_many(&subfiles).map(|()| Vec::new()),
             What::Describe(subfiles) => subfiles
                 .into_iter()
-                .try_for_each(|(record, index)| disk.describe(&record, index))
+                .try_for_each(|(file, index)| disk.describe(&file, index))
                 .map(|()| Vec::new()),
             What::Make(subfiles) => subfiles
                 .into_iter()

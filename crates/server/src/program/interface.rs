@@ -101,6 +101,9 @@ impl Interface {
                 let shared = shared.clone();
                 namespace.rename(who, from, to, move |renamed| {
                     done(next)(renamed.map(|renamed| {
+                        if let (Some(file), Some(names)) = (renamed.file, &shared.names) {
+                            names.describer.renamed(file);
+                        }
                         if let Some(record) = renamed.replaced {
                             let_go(&shared, record);
                         }
@@ -222,11 +225,12 @@ impl Interface {
     /// Has new rights written into the descriptions on the disks, as far as their nodes are there and
     /// answer soon; the others get them later.
     pub fn describe_rights(&mut self, change: RightsChange, next: Continuation<RightsChange>) {
-        match (&change.result, &self.shared.names) {
-            (Ok(record), Some(names)) if record.layout.is_some() => {
-                let (record, wait) = (record.clone(), Some(DESCRIBE_WAIT));
-                let records = vec![record];
-                names.describer.deliver(&self.shared, records, wait, move |_| next.call(change));
+        let Some(names) = &self.shared.names else { return next.call(change) };
+        let known = change.result.as_ref().ok().map(|record| names.namespace.known_file(record.id));
+        match known {
+            Some(Ok(Some(file))) => {
+                let (files, wait) = (vec![file], Some(DESCRIBE_WAIT));
+                names.describer.deliver(&self.shared, files, wait, move |_| next.call(change));
             }
             _ => next.call(change),
         }
@@ -297,9 +301,9 @@ fn mark_synced(
         Err(failure) => return done(Err(failure)),
     };
     match names.namespace.if_settled(file, &subfiles) {
-        Ok(Some(record)) if record.first_synced_count() > 1 => {
+        Ok(Some(known)) if known.record.first_synced_count() > 1 => {
             let of = shared.clone();
-            names.describer.deliver(shared, vec![record], None, move |is_done| match of.names() {
+            names.describer.deliver(shared, vec![known], None, move |is_done| match of.names() {
                 Ok(names) => names.namespace.settle(file, subfiles, !is_done, done),
                 Err(failure) => done(Err(failure)),
             });
@@ -321,18 +325,18 @@ fn mark_many_synced(
         Err(failure) => return done(Err(failure)),
     };
     let mut results: Vec<Result<(), Failure>> = Vec::with_capacity(files.len());
-    let (mut numbers, mut marks, mut records) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut numbers, mut marks, mut described) = (Vec::new(), Vec::new(), Vec::new());
     for (number, file) in files.into_iter().enumerate() {
         let news = file.and_then(|(file, subfiles)| {
             let news = names.namespace.if_settled(file, &subfiles)?;
-            Ok(news.map(|record| (record, SyncMark { file, subfiles, is_owed: false })))
+            Ok(news.map(|known| (known, SyncMark { file, subfiles, is_owed: false })))
         });
         match news {
-            Ok(Some((record, mut mark))) => {
-                if record.first_synced_count() > 1 {
+            Ok(Some((known, mut mark))) => {
+                if known.record.first_synced_count() > 1 {
                     // Until the descriptions say so.
                     mark.is_owed = true;
-                    records.push(record);
+                    described.push(known);
                 }
                 numbers.push(number);
                 marks.push(mark);
@@ -363,9 +367,9 @@ fn mark_many_synced(
             }));
         });
     };
-    match records.is_empty() {
+    match described.is_empty() {
         true => mark(true),
-        false => names.describer.deliver(shared, records, None, mark),
+        false => names.describer.deliver(shared, described, None, mark),
     }
 }
 

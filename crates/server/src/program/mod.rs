@@ -20,8 +20,8 @@ use std::sync::Arc;
 use pario_flow::{OperationRef, Program, RunningProgram};
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    DiskId, ExtentPlacement, Failure, FileId, FileRecord, Grant, Identity, NamespaceRequest,
-    ReplyMessage, Request, Revocation, SubfileLocation,
+    DiskId, ExtentPlacement, Failure, FileId, FileRecord, Grant, Identity, KnownFile,
+    NamespaceRequest, ReplyMessage, Request, Revocation, SubfileLocation,
 };
 use serde::{Deserialize, Serialize};
 
@@ -60,8 +60,8 @@ pub struct Operations {
     pub set_rights: OperationRef<NamesCall, ReplyMessage<Bulk>>,
     /// Removes the subfiles of deleted files everywhere.
     pub purge: OperationRef<Vec<FileRecord>, Purged>,
-    /// Writes into the descriptions of subfiles, everywhere, what records say.
-    pub describe: OperationRef<Vec<FileRecord>, Described>,
+    /// Writes into the descriptions of subfiles, everywhere, what the namespace says of their files.
+    pub describe: OperationRef<Vec<KnownFile>, Described>,
     /// The same as `data` for a subfile of which this node does not know whether it is there.
     pub find_data: OperationRef<DataCall, ReplyMessage<Bulk>>,
     /// Something that another node wants to be done here.
@@ -259,7 +259,7 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(RunningProgram, Operations), Node
     let describe = program.operation("describe", |b| {
         b.on(interface)
             .split_indexed(
-                move |_: &Vec<FileRecord>| 0..nodes as u64,
+                move |_: &Vec<KnownFile>| 0..nodes as u64,
                 move |files, node| SubfilesWork::describe(&state, files, node),
             )
             .call(everywhere)

@@ -1,6 +1,8 @@
 //! What is done by the nodes of a cluster for each other.
 
-use pario_proto::{Failure, FileRecord, Grant, Revocation, SubfileIndex, SubfileLocation};
+use pario_proto::{
+    Failure, FileRecord, Grant, KnownFile, Revocation, SubfileIndex, SubfileLocation,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::shared::Shared;
@@ -24,10 +26,10 @@ pub enum Work {
         /// The grant epoch: grants of the files are of this one or of one before.
         epoch: u64,
     },
-    /// Writes into the descriptions of subfiles what records say.
+    /// Writes into the descriptions of subfiles what the namespace says of their files.
     Describe {
         /// The files, with the subfiles that the node should have.
-        files: Vec<(FileRecord, Vec<SubfileLocation>)>,
+        files: Vec<(KnownFile, Vec<SubfileLocation>)>,
     },
     /// Grants of before are not valid any more.
     Revoke(Revocation),
@@ -59,18 +61,18 @@ impl Work {
 
 impl SubfilesWork {
     /// Has a node describe those of some files that have subfiles on its disks.
-    pub fn describe(shared: &Shared, files: &[FileRecord], node: u64) -> Option<Self> {
+    pub fn describe(shared: &Shared, files: &[KnownFile], node: u64) -> Option<Self> {
         let map = shared.map.read();
         let is_there = |disk| map.disk(disk).is_some_and(|(of, _)| u64::from(of) == node);
         let mut found = Vec::new();
-        for record in files {
-            let Some(layout) = &record.layout else { continue };
+        for file in files {
+            let Some(layout) = &file.record.layout else { continue };
             let parts = (0..).map(SubfileIndex).zip(layout.disks().as_slice());
             let parts = parts.filter(|(_, disk)| is_there(**disk));
             let parts: Vec<_> =
                 parts.map(|(subfile, &disk)| SubfileLocation { disk, subfile }).collect();
             if !parts.is_empty() {
-                found.push((record.clone(), parts));
+                found.push((file.clone(), parts));
             }
         }
         let node = usize::try_from(node).ok()?;
@@ -78,13 +80,13 @@ impl SubfilesWork {
     }
 
     /// What this node has to do to describe files, if all their disks are here.
-    pub fn describe_here(shared: &Shared, records: &[FileRecord]) -> Option<Work> {
+    pub fn describe_here(shared: &Shared, files: &[KnownFile]) -> Option<Work> {
         let me = u64::try_from(shared.me).ok()?;
-        let work = Self::describe(shared, records, me)?.work;
-        let disks = |record: &FileRecord| {
-            record.layout.as_ref().map_or(0, |layout| layout.disks().as_slice().len())
+        let work = Self::describe(shared, files, me)?.work;
+        let disks = |file: &KnownFile| {
+            file.record.layout.as_ref().map_or(0, |layout| layout.disks().as_slice().len())
         };
-        let all: usize = records.iter().map(disks).sum();
+        let all: usize = files.iter().map(disks).sum();
         match &work {
             Work::Describe { files }
                 if files.iter().map(|(_, parts)| parts.len()).sum::<usize>() == all =>

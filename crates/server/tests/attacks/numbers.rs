@@ -4,7 +4,7 @@
 use pario_proto::{
     Access, Call, CheckDepth, CheckRequest, CollectiveOpen, CreationOptions, CutPiece, DiskChoice,
     DiskId, ExtentIndex, ExtentPlacement, ExtentSelection, FileId, FilePath, JOB_SIZE_LIMIT,
-    JobCall, LayoutChoice, LockCall, LockKind, LockRange, LockRequest, Member, Mode,
+    JobCall, KnownFile, LayoutChoice, LockCall, LockKind, LockRange, LockRequest, Member, Mode,
     NamespaceRequest, NewFile, NodeInfo, Opened, PeerRequest, ProcessRequest, ProcessTarget,
     ProcessWork, ROUNDS_LIMIT, Removal, Reply, Request, Revocation, Seek, SharedCall, SharedFileId,
     SharedRequest, SubfileIndex, SubfileLocation, SubfileRange, TeamCall, TeamPlace, Transfer,
@@ -218,7 +218,12 @@ fn of_short(number: u32, flat: &Opened, extents: &Opened) -> Vec<Request> {
             after: None,
         }),
         Request::Peer(PeerRequest::FindFile { file: FileId(u128::from(number)) }),
-        Request::Peer(PeerRequest::Describe { files: vec![(flat.record.clone(), vec![part])] }),
+        Request::Peer(PeerRequest::Describe {
+            files: vec![(
+                KnownFile { path: None, path_version: number, record: flat.record.clone() },
+                vec![part],
+            )],
+        }),
         Request::Peer(PeerRequest::RepairSubfile {
             disk: DiskId(number),
             file: FileId(7),
