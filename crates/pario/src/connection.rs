@@ -390,6 +390,8 @@ fn connect(
         answer_wait: client.connect_wait.map_or(usual, |_| left),
         connect_wait: client.connect_wait.map_or(usual_handshake, |_| left),
         close_wait: Duration::from_millis(200),
+        // A node that returns no credit is like one that does not answer.
+        send_wait: Some(client.timeout),
         limits: Limits::for_tokens(TOKEN_LIMIT_BYTES),
         ..Options::default()
     };

@@ -281,6 +281,20 @@ fn a_write_that_is_not_taken_in_time_gives_the_memory_back() {
     assert!(read.iter().all(|byte| *byte == 6));
 }
 
+/// The node takes as much as its credit allows, and no word of it comes back: the call waits for
+/// credit, and ends all the same.
+#[test]
+fn a_write_without_credit_ends_in_time() {
+    let (liar, _site) = set_up();
+    let cluster = liar.connect(SHORT);
+    let file = cluster.options().write(true).open("/file").unwrap();
+    liar.gate.to_guests.allow(0);
+    let mut memory = vec![5; 32 << 20];
+    let error = file.write_at(&memory, 0).unwrap_err();
+    assert_eq!(error.kind(), pario::ErrorKind::NodeUnreachable, "{error}");
+    memory.fill(6);
+}
+
 #[test]
 fn a_link_that_is_lost_in_the_middle_of_a_write_gives_the_memory_back() {
     let (liar, _site) = set_up();

@@ -265,6 +265,41 @@ fn renamed_files_are_rebuilt_under_their_new_names() {
     assert!(bench.cluster().open("/flat-3").is_ok());
 }
 
+/// The subfiles of a file that was replaced may outlive it: they do not take the name of the new one.
+#[test]
+fn a_replaced_file_does_not_come_back_under_its_name() {
+    let mut bench = Bench::new(tempfile::tempdir().unwrap(), |_| {});
+    let write = |bench: &Bench, path: &str, byte: u8| {
+        let options = bench.cluster().options().write(true).create_new(true);
+        let file = options.disks(["local/disk0"]).open(path).unwrap();
+        file.write_at(&[byte; 100], 0).unwrap();
+        file.close().unwrap();
+    };
+    write(&bench, "/f", 1);
+    let (disk, mut kept) = (bench.disks()[0].clone(), Vec::new());
+    bench.stopped(|_| {
+        for entry in std::fs::read_dir(&disk).unwrap().map(Result::unwrap) {
+            if entry.file_name() != "pario.disk" {
+                kept.push((entry.path(), std::fs::read(entry.path()).unwrap()));
+            }
+        }
+    });
+    write(&bench, "/new", 2);
+    bench.cluster().rename("/new", "/f").unwrap();
+    bench.stopped(|dir| {
+        for (path, bytes) in &kept {
+            std::fs::write(path, bytes).unwrap();
+        }
+        lose_namespace(dir);
+    });
+    bench.cluster().check(REBUILD).unwrap();
+    for (path, byte) in [("/f", 2), ("/f.recovered-1", 1)] {
+        let mut bytes = [0; 100];
+        bench.cluster().open(path).unwrap().read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(bytes, [byte; 100], "{path}");
+    }
+}
+
 /// A rename waits for no disk, but a node that stops does.
 #[test]
 fn a_node_that_stops_sends_the_paths_that_wait() {

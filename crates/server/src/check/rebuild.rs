@@ -60,7 +60,15 @@ impl Said {
 impl Check<'_> {
     /// Subfiles of files that the namespace does not know.
     pub(super) fn extras(&mut self) -> Result<(), Failure> {
-        for (file, subfiles) in std::mem::take(&mut self.extra) {
+        // Newer files first: if two have the same path, the older one was replaced or deleted, and
+        // its node has not removed its subfiles. Files whose name is a guess come last.
+        let mut files: Vec<_> = std::mem::take(&mut self.extra).into_iter().rev().collect();
+        files.sort_by_key(|(_, subfiles)| {
+            let described = subfiles.iter().filter_map(|found| found.description.as_ref().ok());
+            let last = described.max_by_key(|description| description.path_version);
+            last.is_some_and(|description| name_when_whole(&description.path).is_some())
+        });
+        for (file, subfiles) in files {
             let subfiles = self.still_extra(file, subfiles)?;
             // One that says where the file was last: some may not know of its renames.
             let described = subfiles.iter().filter_map(|found| {
