@@ -260,7 +260,7 @@ fn renamed_files_are_rebuilt_under_their_new_names() {
     assert_eq!(&file.read_extent(place_of(1)).unwrap().unwrap().body[..], b"after");
     // The disks take renames after a rebuild too.
     bench.cluster().rename("/flat-2", "/flat-3").unwrap();
-    bench.stopped(|dir| lose_namespace(dir));
+    bench.stopped(lose_namespace);
     bench.cluster().check(REBUILD).unwrap();
     assert!(bench.cluster().open("/flat-3").is_ok());
 }
