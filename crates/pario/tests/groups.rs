@@ -669,7 +669,7 @@ fn the_first_rank_makes_the_directories_above_a_new_file() {
         bytes.sort_unstable();
         assert_eq!(bytes, b"abc");
 
-        // Why they cannot be made is told to the rank that tried; none waits for another.
+        // The rank that tried learns why they cannot be made; no rank waits for another.
         let said = together(&site, 2, |group| {
             group.create_all("/runs/7/log/x/y", Mode::Log).map(|_| ()).unwrap_err().kind()
         });

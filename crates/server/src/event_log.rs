@@ -1,7 +1,7 @@
 //! What a node tells its administrator in the log: start and stop, other nodes, disks, refusals. The
 //! table of events is in docs/logs.md.
 //!
-//! An event that repeats is told at once the first time, and then once a minute with a count.
+//! The log prints an event at once the first time, and its repetitions once a minute with a count.
 
 mod disk_watch;
 mod peer_watch;

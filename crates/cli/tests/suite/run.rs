@@ -355,7 +355,7 @@ fn what_cannot_be_run_is_told_before_anything_starts() {
     assert!(!Path::new(&sandbox.file("data")).exists());
 }
 
-/// A machine that cannot start so many processes reports it, and none remains.
+/// `run` reports that the machine cannot start all processes, and leaves none behind.
 #[test]
 fn too_many_processes_are_told() {
     let sandbox = Sandbox::empty();

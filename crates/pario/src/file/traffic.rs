@@ -11,7 +11,7 @@ use pario_proto::{DescriptorRequest, DiskId, Traffic, TrafficAnswer};
 use crate::cluster::Shared;
 use crate::connection::Watch;
 
-/// After so many accesses by one counter, this process checks that the node still reads it.
+/// Accesses by one counter after which this process checks that the node still reads it.
 const CHECK_EVERY: u64 = 64;
 
 /// The counters of this process at one node.
@@ -65,13 +65,13 @@ impl TrafficTable {
 }
 
 impl DiskTraffic {
-    /// So many bytes were read with one call.
+    /// Counts the bytes that one call has read.
     #[inline]
     pub fn read(&self, bytes: u64) {
         self.add(Traffic::READS, bytes);
     }
 
-    /// So many bytes were written with one call.
+    /// Counts the bytes that one call has written.
     #[inline]
     pub fn written(&self, bytes: u64) {
         self.add(Traffic::WRITES, bytes);
