@@ -1,0 +1,9 @@
+//! Cached files: what each rank sees, what is on the disk after a flush, and what is left after a
+//! crash.
+#![expect(clippy::cast_possible_truncation, reason = "the numbers are small")]
+
+mod content;
+mod crashes;
+mod model;
+mod rules;
+mod sizes;

@@ -1,0 +1,676 @@
+//! Files that the processes of a job have open together, in every mode. The ranks are threads here,
+//! each with a connection of its own, as processes have.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::ways::{Site, Way};
+use fastrand::Rng;
+use pario::{Cluster, Error, Group, Mode, Seek};
+
+/// The ways in which a process can be one of several.
+const SHARED: [Way; 4] = [Way::Socket, Way::ShortCut, Way::Tcp, Way::TwoNodes];
+
+/// By messages, and in common memory.
+const MEETINGS: [Way; 2] = [Way::Socket, Way::ShortCut];
+
+fn in_every_way(test: impl Fn(&Site)) {
+    for way in SHARED {
+        eprintln!("{way:?}");
+        test(&Site::new(way));
+    }
+}
+
+/// Runs something as each rank of a new job.
+fn together<T: Send>(site: &Site, size: u32, work: impl Fn(Group) -> T + Sync) -> Vec<T> {
+    static JOBS: AtomicU32 = AtomicU32::new(0);
+    let job = format!("job {}", JOBS.fetch_add(1, Ordering::Relaxed));
+    std::thread::scope(|scope| {
+        let ranks: Vec<_> = (0..size)
+            .map(|rank| {
+                let (job, work) = (&job, &work);
+                scope.spawn(move || {
+                    let cluster = site.another();
+                    work(Group::new(&cluster, job, size, rank).unwrap())
+                })
+            })
+            .collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
+}
+
+fn content(cluster: &Cluster, path: &str) -> Vec<u8> {
+    let file = cluster.open(path).unwrap();
+    let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+fn byte_of(rank: u32) -> u8 {
+    b'a' + u8::try_from(rank).unwrap()
+}
+
+#[test]
+fn everybody_appends_to_one_log() {
+    in_every_way(|site| {
+        together(site, 4, |group| {
+            let log = group.create("/log", Mode::Log).unwrap();
+            let mut random = Rng::with_seed(group.rank().into());
+            for number in 0..40u32 {
+                let len = random.usize(0..5_000);
+                let mut record = vec![byte_of(group.rank())];
+                record.extend(number.to_le_bytes());
+                record.extend(u32::try_from(len).unwrap().to_le_bytes());
+                record.resize(9 + len, byte_of(group.rank()));
+                log.write(&record).unwrap();
+            }
+            log.close().unwrap();
+        });
+        let log = content(&site.cluster, "/log");
+        let (mut rest, mut next) = (log.as_slice(), [0u32; 4]);
+        while !rest.is_empty() {
+            let rank = usize::from(rest[0] - b'a');
+            let number = u32::from_le_bytes(rest[1..5].try_into().unwrap());
+            let len = u32::from_le_bytes(rest[5..9].try_into().unwrap()) as usize;
+            assert_eq!(number, next[rank], "the records of a rank are in order");
+            next[rank] += 1;
+            assert!(rest[9..9 + len].iter().all(|byte| *byte == rest[0]), "records do not mix");
+            rest = &rest[9 + len..];
+        }
+        assert_eq!(next, [40; 4]);
+    });
+}
+
+/// Each record is read by one rank, and all are.
+#[test]
+fn records_of_a_log_are_handed_out_once() {
+    for way in MEETINGS {
+        let site = Site::new(way);
+        let records: Vec<u8> = (0..200u8).flat_map(|record| [record; 100]).collect();
+        site.cluster.create("/jobs").unwrap().write_at(&records, 0).unwrap();
+        let seen = Mutex::new(Vec::new());
+        together(&site, 3, |group| {
+            let jobs = group.open("/jobs", Mode::Log).unwrap();
+            let mut record = [0; 100];
+            while jobs.read(&mut record).unwrap() == 100 {
+                assert_eq!(record, [record[0]; 100]);
+                seen.lock().unwrap().push(record[0]);
+            }
+            assert!(jobs.is_at_end().unwrap());
+            assert_eq!(jobs.position().unwrap(), 20_000);
+            jobs.close().unwrap();
+        });
+        let mut seen = seen.into_inner().unwrap();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..200).collect::<Vec<u8>>());
+    }
+}
+
+#[test]
+fn ranks_write_in_order_whatever_their_sizes() {
+    in_every_way(|site| {
+        let len = |rank: u32, round: u32| ((rank * 7 + round * 13) % 29 * 3_000) as usize;
+        together(site, 4, |group| {
+            let file = group.create("/result", Mode::Sync).unwrap();
+            for round in 0..12 {
+                let part = vec![byte_of(group.rank()); len(group.rank(), round)];
+                file.write(&part).unwrap();
+            }
+            file.seek(Seek::Start(0)).unwrap();
+            for round in 0..12 {
+                let mut part = vec![0; len(group.rank(), round)];
+                assert_eq!(file.read(&mut part).unwrap(), part.len());
+                assert!(part.iter().all(|byte| *byte == byte_of(group.rank())));
+            }
+            let mut more = [0; 10];
+            assert_eq!(file.read(&mut more).unwrap(), 0, "the file is at its end");
+            file.close().unwrap();
+        });
+        let expected: Vec<u8> = (0..12)
+            .flat_map(|round| (0..4).map(move |rank| vec![byte_of(rank); len(rank, round)]))
+            .flatten()
+            .collect();
+        assert!(content(&site.cluster, "/result") == expected);
+    });
+}
+
+/// Reads are cut at the end in the order of ranks.
+#[test]
+fn the_end_of_the_file_cuts_in_the_order_of_ranks() {
+    for way in MEETINGS {
+        let site = Site::new(way);
+        site.cluster.create("/short").unwrap().write_at(&[1; 25], 0).unwrap();
+        let counts = together(&site, 4, |group| {
+            let file = group.open("/short", Mode::Sync).unwrap();
+            let count = file.read(&mut [0; 10]).unwrap();
+            assert_eq!(file.position().unwrap(), 25);
+            file.close().unwrap();
+            count
+        });
+        assert_eq!(counts, [10, 10, 5, 0]);
+    }
+}
+
+#[test]
+fn records_are_interleaved_and_independent() {
+    in_every_way(|site| {
+        together(site, 3, |group| {
+            let file = group.create("/state", Mode::Record).unwrap();
+            // The last rank is done before the others begin.
+            if group.rank() < 2 {
+                group.barrier().unwrap();
+            }
+            for round in 0..8u8 {
+                file.write(&[byte_of(group.rank()) + 4 * round; 1000]).unwrap();
+            }
+            if group.rank() == 2 {
+                group.barrier().unwrap();
+            }
+            assert_eq!(file.position().unwrap(), 8 * 3 * 1000);
+            file.seek(Seek::Start(3000)).unwrap();
+            let mut record = [0; 1000];
+            assert_eq!(file.read(&mut record).unwrap(), 1000);
+            assert_eq!(record, [byte_of(group.rank()) + 4; 1000]);
+            file.close().unwrap();
+            // Appended records lie where they belong, however far the others are.
+            let options = group.options(Mode::Record).read(true).write(true).append(true);
+            let file = options.open("/state").unwrap();
+            for _ in 0..3 {
+                file.write(&[byte_of(group.rank()); 10]).unwrap();
+            }
+            file.close().unwrap();
+        });
+        let bytes = content(&site.cluster, "/state");
+        let mut expected: Vec<u8> = (0..8)
+            .flat_map(|round| (0..3).map(move |rank| [byte_of(rank) + 4 * round; 1000]))
+            .flatten()
+            .collect();
+        expected.extend((0..3).flat_map(|_| (0..3).flat_map(|rank| [byte_of(rank); 10])));
+        assert!(bytes == expected);
+    });
+}
+
+#[test]
+fn what_all_do_is_done_once() {
+    in_every_way(|site| {
+        together(site, 4, |group| {
+            let file = group.create("/global", Mode::Global).unwrap();
+            for round in 0..6u8 {
+                file.write(&[round; 70_000]).unwrap();
+            }
+            assert_eq!(file.position().unwrap(), 6 * 70_000);
+            file.seek(Seek::Start(35_000)).unwrap();
+            let mut bytes = vec![0; 70_000];
+            for round in 0..5u8 {
+                assert_eq!(file.read(&mut bytes).unwrap(), 70_000);
+                let (first, second) = bytes.split_at(35_000);
+                assert!(first.iter().all(|byte| *byte == round));
+                assert!(second.iter().all(|byte| *byte == round + 1));
+            }
+            assert_eq!(file.read(&mut bytes).unwrap(), 35_000);
+            assert_eq!(file.read(&mut bytes).unwrap(), 0);
+            file.close().unwrap();
+        });
+        assert_eq!(content(&site.cluster, "/global").len(), 6 * 70_000);
+    });
+}
+
+/// What one reads for all goes through a room that is smaller.
+#[test]
+fn more_than_there_is_room_for_is_read_once() {
+    const LEN: usize = 5 << 20;
+    in_every_way(|site| {
+        let mut bytes = vec![0; 2 * LEN];
+        Rng::with_seed(3).fill(&mut bytes);
+        site.cluster.create("/large").unwrap().write_at(&bytes, 0).unwrap();
+        together(site, 3, |group| {
+            let file = group.open("/large", Mode::Global).unwrap();
+            let mut first = vec![0; LEN];
+            assert_eq!(file.read(&mut first).unwrap(), LEN);
+            assert!(first == bytes[..LEN]);
+            let begun: Vec<_> = (0..4).map(|_| file.start_read(LEN / 3).unwrap()).collect();
+            let mut from = LEN;
+            for read in begun {
+                let read = read.wait().unwrap();
+                assert!(read[..] == bytes[from..from + read.len()]);
+                from += read.len();
+            }
+            assert_eq!(from, 2 * LEN, "the last one was cut");
+            file.close().unwrap();
+        });
+    });
+}
+
+/// Somebody has made the file shorter than the group knows it to be.
+#[test]
+fn what_one_reads_for_all_comes_to_all_where_the_file_ends_early() {
+    for way in MEETINGS {
+        let site = Site::new(way);
+        together(&site, 3, |group| {
+            let file = group.create("/f", Mode::Global).unwrap();
+            file.write(&[7; 100]).unwrap();
+            file.seek(Seek::Start(0)).unwrap();
+            if group.rank() == 0 {
+                file.file().set_len(60).unwrap();
+            }
+            group.barrier().unwrap();
+            let mut bytes = [0; 100];
+            assert_eq!(file.read(&mut bytes).unwrap(), 60);
+            assert_eq!(bytes[..60], [7; 60]);
+            file.close().unwrap();
+        });
+    }
+}
+
+/// More rounds are begun than a table has room for.
+#[test]
+fn many_rounds_are_under_way() {
+    for way in MEETINGS {
+        let site = Site::new(way);
+        together(&site, 3, |group| {
+            let file = group.create("/f", Mode::Sync).unwrap();
+            let begun: Vec<_> = (0..100u8)
+                .map(|round| file.start_write(vec![round; group.rank() as usize + 1]).unwrap())
+                .collect();
+            begun.into_iter().for_each(|write| write.wait().unwrap());
+            file.close().unwrap();
+        });
+        let expected: Vec<u8> = (0..100).flat_map(|round| [round; 6]).collect();
+        assert_eq!(content(&site.cluster, "/f"), expected);
+    }
+}
+
+/// Two write the same bytes, on several disks, and two read some of them: nobody ever sees bytes of
+/// two writes.
+#[test]
+fn overlapping_accesses_never_mix() {
+    const LEN: usize = 300_000;
+    in_every_way(|site| {
+        together(site, 4, |group| {
+            let file = group.create("/atomic", Mode::Unix).unwrap();
+            let mut bytes = vec![0; LEN];
+            if group.rank() == 0 {
+                file.write(&bytes).unwrap();
+            }
+            group.barrier().unwrap();
+            let mut random = Rng::with_seed(group.rank().into());
+            for round in 0..60 {
+                if group.rank() < 2 {
+                    bytes.fill(2 * round + byte_of(group.rank()));
+                    file.seek(Seek::Start(0)).unwrap();
+                    file.write(&bytes).unwrap();
+                } else {
+                    let from = random.usize(0..LEN / 2);
+                    file.seek(Seek::Start(from as u64)).unwrap();
+                    let count = file.read(&mut bytes).unwrap();
+                    assert_eq!(count, LEN - from);
+                    let is_one = bytes[..count].iter().all(|byte| *byte == bytes[0]);
+                    assert!(is_one, "in round {round} from {from}");
+                }
+            }
+            file.close().unwrap();
+        });
+        let left = content(&site.cluster, "/atomic");
+        assert!(left.len() == LEN && left.iter().all(|byte| *byte == left[0]));
+    });
+}
+
+#[test]
+fn modes_change_and_the_pointer_stays() {
+    for way in MEETINGS {
+        let site = Site::new(way);
+        together(&site, 3, |group| {
+            let file = group.create("/f", Mode::Global).unwrap();
+            file.write(b"head").unwrap();
+            file.set_mode(Mode::Sync).unwrap();
+            assert_eq!(file.mode(), Mode::Sync);
+            file.write(&vec![byte_of(group.rank()); group.rank() as usize + 1]).unwrap();
+            file.set_mode(Mode::Record).unwrap();
+            file.write(&[byte_of(group.rank()); 2]).unwrap();
+            file.set_mode(Mode::Async).unwrap();
+            file.seek(Seek::Start(0)).unwrap();
+            let mut bytes = [0; 16];
+            assert_eq!(file.read(&mut bytes).unwrap(), 16);
+            assert_eq!(&bytes, b"headabbcccaabbcc");
+            assert_eq!(file.seek(Seek::End(-2)).unwrap(), 14);
+            file.close().unwrap();
+        });
+    }
+}
+
+#[test]
+fn several_accesses_are_under_way_and_have_their_places() {
+    in_every_way(|site| {
+        for mode in [Mode::Sync, Mode::Record, Mode::Log, Mode::Global] {
+            let path = format!("/started-{mode}");
+            together(site, 3, |group| {
+                let file = group.create(&path, mode).unwrap();
+                let bytes = |round: u8| vec![round; 500];
+                let writes: Vec<_> =
+                    (0..10).map(|round| file.start_write(bytes(round)).unwrap()).collect();
+                for write in writes {
+                    write.wait().unwrap();
+                }
+                if mode == Mode::Log {
+                    group.barrier().unwrap();
+                    if group.rank() == 0 {
+                        file.seek(Seek::Start(0)).unwrap();
+                    }
+                    group.barrier().unwrap();
+                } else {
+                    file.seek(Seek::Start(0)).unwrap();
+                }
+                let reads: Vec<_> = (0..10).map(|_| file.start_read(500).unwrap()).collect();
+                for (round, read) in (0..10).zip(reads) {
+                    let read = read.wait().unwrap();
+                    assert_eq!(read.len(), 500, "{mode}");
+                    assert!(mode == Mode::Log || read[..] == bytes(round), "{mode} {round}");
+                }
+                file.close().unwrap();
+            });
+        }
+    });
+}
+
+/// All are told who called what, and go on as if nothing had been.
+#[test]
+fn disagreement_is_told_to_all() {
+    in_every_way(|site| {
+        together(site, 4, |group| {
+            let file = group.create("/f", Mode::Sync).unwrap();
+            file.write(b"12").unwrap();
+            let error = if group.rank() == 3 {
+                file.read(&mut [0; 100]).unwrap_err()
+            } else {
+                file.write(&[0; 64]).unwrap_err()
+            };
+            let text = error.to_string();
+            assert!(text.starts_with("/f: job job "), "{text}");
+            let who = "the ranks disagree: rank 3 called read of 100 bytes; ranks 0 to 2 called \
+                       write of 64 bytes";
+            assert!(text.contains(who), "{text}");
+            assert_eq!(file.position().unwrap(), 8, "the pointer is where it was");
+            file.write(b"34").unwrap();
+            let error = file.seek(Seek::Start(group.rank().into())).unwrap_err();
+            assert!(error.to_string().contains("rank 0 called seek to byte 0"), "{error}");
+            file.set_mode(Mode::Global).unwrap();
+            let len = if group.rank() == 1 { 5 } else { 4 };
+            let error = file.write(&vec![0; len]).unwrap_err();
+            assert!(error.to_string().contains("rank 1 called write of 5 bytes"), "{error}");
+            file.close().unwrap();
+        });
+        assert_eq!(content(&site.cluster, "/f"), b"1212121234343434");
+    });
+}
+
+#[test]
+fn all_must_open_the_same() {
+    for way in MEETINGS {
+        let site = Site::new(way);
+        together(&site, 2, |group| {
+            let path = if group.rank() == 0 { "/a" } else { "/b" };
+            let error = group.create(path, Mode::Log).unwrap_err().to_string();
+            assert!(error.contains("rank 0 called open of /a for reading and writing"), "{error}");
+            let mode = if group.rank() == 0 { Mode::Log } else { Mode::Sync };
+            let error = group.create("/a", mode).unwrap_err().to_string();
+            assert!(error.contains("in mode M_SYNC"), "{error}");
+            let error = group.open("/none", Mode::Log).unwrap_err();
+            assert_eq!(error.kind(), pario::ErrorKind::NotFound, "{error}");
+            group.create("/a", Mode::Log).unwrap().close().unwrap();
+        });
+        assert!(site.cluster.metadata("/b").is_err());
+    }
+}
+
+/// What is closed is closed at the node too, and its place in common memory is used again, whether
+/// all meet to close it or not.
+#[test]
+fn files_are_opened_and_closed_again_and_again() {
+    for way in MEETINGS {
+        let site = Site::new(way);
+        together(&site, 3, |group| {
+            for round in 0..150u8 {
+                let mode = Mode::ALL[usize::from(round) % Mode::ALL.len()];
+                let file = group.create("/file", mode).unwrap();
+                file.write(&[round; 10]).unwrap();
+                file.close().unwrap();
+                let file = group.open("/file", Mode::Global).unwrap();
+                let mut bytes = [0; 10];
+                assert_eq!(file.read(&mut bytes).unwrap(), 10);
+                assert_eq!(bytes, [round; 10]);
+                file.close().unwrap();
+            }
+            let error = group.open("/none", Mode::Log).unwrap_err();
+            assert_eq!(error.kind(), pario::ErrorKind::NotFound, "{error}");
+            group.barrier().unwrap();
+            // While all are there: who leaves has nothing open.
+            crate::ways::until("all is closed", || site.status().open_files == 0);
+            group.barrier().unwrap();
+        });
+    }
+}
+
+/// More files than there are tables in the memory of a job.
+#[test]
+fn many_files_are_open_at_once() {
+    for way in MEETINGS {
+        let site = Site::new(way);
+        together(&site, 2, |group| {
+            let path = |number| format!("/{number}");
+            let files: Vec<_> =
+                (0..100u8).map(|number| group.create(&path(number), Mode::Log).unwrap()).collect();
+            for (number, file) in (0..100u8).zip(&files) {
+                file.write(&[number; 100]).unwrap();
+            }
+            // In another order than they were opened in.
+            let (first, second): (Vec<_>, Vec<_>) =
+                (0..100).zip(files).partition(|(n, _)| n % 2 == 0);
+            for (_, file) in second.into_iter().chain(first) {
+                file.close().unwrap();
+            }
+            group.barrier().unwrap();
+            crate::ways::until("all is closed", || site.status().open_files == 0);
+            group.barrier().unwrap();
+        });
+        for number in 0..100u8 {
+            assert_eq!(content(&site.cluster, &format!("/{number}")), [number; 200]);
+        }
+    }
+}
+
+#[test]
+fn ranks_that_make_no_sense_are_refused() {
+    for way in MEETINGS {
+        let site = Site::new(way);
+        let group = |cluster: &Cluster, size, rank| Group::new(cluster, "job", size, rank);
+        let refused = |result: Result<(), Error>, text: &str| {
+            let error = result.unwrap_err().to_string();
+            assert!(error.contains(text), "{error:?} instead of {text:?}");
+        };
+        refused(group(&site.cluster, 4, 4).map(|_| ()), "no rank 4");
+        refused(group(&site.cluster, 0, 0).map(|_| ()), "no rank 0");
+        let (first, second, third) = (site.another(), site.another(), site.another());
+        std::thread::scope(|scope| {
+            let meeting = scope.spawn(|| group(&first, 2, 0).unwrap().barrier());
+            group(&second, 2, 1).unwrap().barrier().unwrap();
+            meeting.join().unwrap().unwrap();
+        });
+        let wrong = group(&third, 3, 1).unwrap().barrier();
+        refused(wrong, "barrier: job job: it has 2 ranks, but rank 1 gives 3 as its size");
+        refused(group(&third, 2, 0).unwrap().barrier(), "another process has rank 0 already");
+        refused(group(&second, 2, 0).unwrap().barrier(), "another process has rank 0 already");
+        drop(second);
+        refused(group(&first, 2, 0).unwrap().barrier(), "rank 1 is gone");
+        let long = "x".repeat(1000);
+        refused(
+            Group::new(&site.cluster, &long, 1, 0).unwrap().barrier(),
+            "is not the name of a job",
+        );
+        refused(Group::new(&site.cluster, "", 1, 0).unwrap().barrier(), "is not the name of a job");
+        let huge = Group::new(&site.cluster, "huge", u32::MAX, 7).unwrap();
+        refused(huge.barrier(), "1 to 65536 processes");
+    }
+}
+
+/// A rank that is gone fails what waits for it, at once, and says which.
+#[test]
+fn a_rank_that_is_gone_is_named() {
+    in_every_way(|site| {
+        for mode in [Mode::Sync, Mode::Global, Mode::Record, Mode::Log] {
+            let path = format!("/{mode}");
+            let gone_at = Mutex::new(None);
+            together(site, 3, |group| {
+                let file = group.create(&path, mode).unwrap();
+                file.write(&[1; 100]).unwrap();
+                if group.rank() == 1 {
+                    *gone_at.lock().unwrap() = Some(Instant::now());
+                    return; // its connection closes with it
+                }
+                let error = match mode {
+                    Mode::Sync | Mode::Global => file.write(&[2; 100]).unwrap_err(),
+                    _ => file.set_mode(Mode::Unix).unwrap_err(),
+                };
+                let since = gone_at.lock().unwrap().expect("only rank 1 can be the reason");
+                assert!(since.elapsed() < Duration::from_secs(2), "{mode}: {:?}", since.elapsed());
+                let text = error.to_string();
+                let told =
+                    text.contains("rank 1 is gone") || text.contains("rank 1 has closed the file");
+                assert!(told, "{mode}: {text}");
+                // What needs nobody goes on.
+                if mode == Mode::Log {
+                    file.write(&[3; 100]).unwrap();
+                }
+                assert!(
+                    file.close().is_err(),
+                    "{mode}: it is closed, and all know that one is not"
+                );
+            });
+        }
+        crate::ways::until("nothing is open any more", || site.status().open_files == 0);
+    });
+}
+
+/// A process may ask for its group as often as it likes.
+/// Also when they have met in common memory before, all are told who called what.
+#[test]
+fn barriers_and_opens_do_not_fit_together() {
+    in_every_way(|site| {
+        together(site, 3, |group| {
+            for _ in 0..50 {
+                group.barrier().unwrap();
+            }
+            let told = if group.rank() == 1 {
+                group.barrier().unwrap_err()
+            } else {
+                group.create("/f", Mode::Log).unwrap_err()
+            };
+            let told = told.to_string();
+            assert!(
+                told.contains("rank 1 called barrier; ranks 0, 2 called open of /f for"),
+                "{told}"
+            );
+            group.barrier().unwrap();
+            let file = group.create("/f", Mode::Log).unwrap();
+            group.barrier().unwrap();
+            file.close().unwrap();
+            if group.rank() < 2 {
+                let error = group.barrier().unwrap_err().to_string();
+                assert!(error.contains("rank 2 is gone"), "{error}");
+            }
+        });
+    });
+}
+
+#[test]
+fn a_group_is_the_same_wherever_it_was_made() {
+    for way in MEETINGS {
+        let site = Site::new(way);
+        together(&site, 2, |group| {
+            group.barrier().unwrap();
+            let again = Group::new(group.cluster(), group.job(), 2, group.rank()).unwrap();
+            again.barrier().unwrap();
+            group.barrier().unwrap();
+            again.create("/f", Mode::Log).unwrap().close().unwrap();
+        });
+    }
+}
+
+/// When the node at which ranks meet is started again, all are told, and can begin anew.
+#[test]
+fn ranks_meet_again_after_the_node_was_started_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let address = format!("unix:{}", dir.path().join("s").display());
+    let node = Mutex::new(Some(crate::ways::NodeProcess::start(dir.path(), "local", None)));
+    let here = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        for rank in 0..2 {
+            let (address, node, here, dir) = (&address, &node, &here, &dir);
+            scope.spawn(move || {
+                let cluster = Cluster::connect(address).unwrap();
+                let group = Group::new(&cluster, "job", 2, rank).unwrap();
+                let file = group.create("/f", Mode::Sync).unwrap();
+                file.write(&[byte_of(rank); 10]).unwrap();
+                here.wait();
+                if rank == 0 {
+                    // The other one waits in a call, or will.
+                    node.lock().unwrap().as_mut().unwrap().kill();
+                } else {
+                    let begun = Instant::now();
+                    let error = file.write(&[0; 10]).unwrap_err();
+                    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+                    let error = error.to_string();
+                    assert!(error.starts_with("node local at unix:"), "{error}");
+                    assert!(error.contains(" does not answer"), "{error}");
+                }
+                here.wait();
+                if rank == 0 {
+                    let again = crate::ways::NodeProcess::start(dir.path(), "local", None);
+                    *node.lock().unwrap() = Some(again);
+                }
+                here.wait();
+                crate::ways::until("the file is known to be open no more", || {
+                    file.write(&[0; 10]).unwrap_err().to_string().contains("was restarted")
+                });
+                drop(file);
+                let mut file = group.open("/f", Mode::Sync);
+                if file.is_err() {
+                    // It was told once; from now on all count from the beginning.
+                    file = group.open("/f", Mode::Sync);
+                }
+                let file = file.unwrap();
+                let mut bytes = [0; 10];
+                assert_eq!(file.read(&mut bytes).unwrap(), 10);
+                assert_eq!(bytes, [byte_of(rank); 10], "what was acknowledged is there");
+                file.close().unwrap();
+            });
+        }
+    });
+}
+
+#[test]
+fn the_first_rank_makes_the_directories_above_a_new_file() {
+    for way in MEETINGS {
+        let site = Site::new(way);
+        let said = together(&site, 3, |group| {
+            let error = group.create("/runs/7/log", Mode::Log).unwrap_err().to_string();
+            let log = group.create_all("/runs/7/log", Mode::Log).unwrap();
+            log.write(&[byte_of(group.rank())]).unwrap();
+            log.close().unwrap();
+            error
+        });
+        for error in said {
+            assert!(error.starts_with("/runs/7/log: there is no directory /runs:"), "{error}");
+            assert!(error.contains("create_parents(true)"), "{error}");
+        }
+        let mut bytes = content(&site.another(), "/runs/7/log");
+        bytes.sort_unstable();
+        assert_eq!(bytes, b"abc");
+
+        // The rank that tried learns why they cannot be made; no rank waits for another.
+        let said = together(&site, 2, |group| {
+            group.create_all("/runs/7/log/x/y", Mode::Log).map(|_| ()).unwrap_err().kind()
+        });
+        assert_eq!(said, [pario::ErrorKind::NotADirectory; 2]);
+    }
+}

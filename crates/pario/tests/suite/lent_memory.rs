@@ -1,0 +1,308 @@
+//! Memory of callers that is lent while bytes move over a network: whatever a node does, nothing is
+//! written to it, and nothing sent from it, after the call has returned.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::gate::Gate;
+use crate::ways::{Site, Way};
+use pario::{Cluster, ClusterOptions};
+use pario_net::{
+    Bulk, BulkBuffer, IncomingRequest, LinkChoice, PortOptions, RecvError, Responder, RpcClient,
+    RpcServer, Space,
+};
+use pario_proto::{Reply, ReplyMessage, Request};
+use pario_server::NodeProtocol;
+
+const LEN: usize = 1 << 20;
+/// A time limit that one call of a test exceeds, while the others keep it on a busy machine as well.
+const SHORT: Duration = Duration::from_secs(3);
+const LONG: Duration = Duration::from_secs(30);
+
+type Responding = Responder<NodeProtocol>;
+
+/// What becomes of the true answer to a read or a write.
+type Twist = Box<dyn FnMut(ReplyMessage<Bulk>, Responding) + Send>;
+
+/// Something between a client and a node that passes everything on, and twists some answers.
+struct Liar {
+    space: Space,
+    /// Clients come through it.
+    gate: Gate,
+    twist: Arc<Mutex<Twist>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Liar {
+    fn new(site: &Site) -> Self {
+        let node = site.nodes[0].address().parse().unwrap();
+        let far = Space::builder("far side").join(&node).build().unwrap();
+        let real: RpcClient<NodeProtocol> = RpcClient::open(&far, "requests", LONG).unwrap();
+        let space = Space::builder("liar")
+            .listen_tcp("127.0.0.1:0".parse().unwrap())
+            .links(LinkChoice::Tcp)
+            .host()
+            .build()
+            .unwrap();
+        let port = RpcServer::new(&space, "requests", PortOptions::default()).unwrap();
+        let twist: Arc<Mutex<Twist>> = Arc::new(Mutex::new(honest()));
+        let gate = Gate::new(&space);
+        let (own, address) = (twist.clone(), gate.address.to_string());
+        let thread = std::thread::spawn(move || {
+            let _far = far;
+            loop {
+                match port.recv() {
+                    Ok(asked) => pass_on(&real, asked, &address, &own),
+                    Err(RecvError::Lost { .. }) => {}
+                    Err(_) => return,
+                }
+            }
+        });
+        Self { space, gate, twist, thread: Some(thread) }
+    }
+
+    fn connect(&self, timeout: Duration) -> Cluster {
+        let timeout = Some(timeout);
+        let options = ClusterOptions { short_cut: Some(false), timeout, ..Default::default() };
+        let address = format!("tcp:{}", self.gate.address.tcp.unwrap());
+        Cluster::connect_with(&address, options).unwrap()
+    }
+
+    fn twist(&self, twist: impl FnMut(ReplyMessage<Bulk>, Responding) + Send + 'static) {
+        *self.twist.lock().unwrap() = Box::new(twist);
+    }
+
+    /// Answers nothing, and keeps what it would have answered.
+    fn hold(&self) -> Receiver<(ReplyMessage<Bulk>, Responding)> {
+        let (keep, kept): (Sender<_>, _) = channel();
+        self.twist(move |answer, to| drop(keep.send((answer, to))));
+        kept
+    }
+}
+
+impl Drop for Liar {
+    fn drop(&mut self) {
+        self.space.close();
+        let _ = self.thread.take().unwrap().join();
+    }
+}
+
+fn honest() -> Twist {
+    Box::new(|answer, to| to.send_now(answer))
+}
+
+fn pass_on(
+    real: &RpcClient<NodeProtocol>,
+    asked: IncomingRequest<NodeProtocol>,
+    address: &str,
+    twist: &Mutex<Twist>,
+) {
+    let request = &asked.request.request;
+    let is_data = matches!(request, Request::Read { .. } | Request::Write { .. });
+    let mut answer = real.start(asked.request).unwrap().wait().unwrap();
+    if let Ok(Reply::Welcome { map, descriptors, .. }) = &mut answer.result {
+        map.nodes[0].address = address.to_owned();
+        *descriptors = None;
+    }
+    if is_data {
+        twist.lock().unwrap()(answer, asked.responder);
+    } else {
+        asked.responder.send_now(answer);
+    }
+}
+
+fn content() -> Vec<u8> {
+    (0..251).cycle().take(LEN).collect()
+}
+
+/// A file with bytes, behind a liar.
+fn set_up() -> (Liar, Site) {
+    let site = Site::new(Way::Socket);
+    let file = site.cluster.create("/file").unwrap();
+    file.write_at(&content(), 0).unwrap();
+    file.close().unwrap();
+    (Liar::new(&site), site)
+}
+
+#[test]
+fn what_an_honest_node_answers_is_read() {
+    let (liar, _site) = set_up();
+    let cluster = liar.connect(LONG);
+    let file = cluster.open("/file").unwrap();
+    let mut memory = vec![9; LEN];
+    assert_eq!(file.read_at(&mut memory, 0).unwrap(), LEN);
+    assert!(memory == content());
+    assert!(file.start_read(0, LEN).unwrap().wait().unwrap()[..] == content());
+    let links = liar.space.counters().links;
+    assert!(!links.is_empty() && links.iter().all(|link| link.carrier == "tcp"));
+    // Beyond the end, and over it.
+    let mut memory = vec![9; 2 * LEN];
+    assert_eq!(file.read_at(&mut memory, 5).unwrap(), LEN - 5);
+    assert!(memory[..LEN - 5] == content()[5..]);
+}
+
+#[test]
+fn answers_that_do_not_fit_are_errors() {
+    let (liar, _site) = set_up();
+    let cluster = liar.connect(LONG);
+    let file = cluster.open("/file").unwrap();
+    let lies: [fn(ReplyMessage<Bulk>) -> ReplyMessage<Bulk>; 6] = [
+        // Fewer bytes than it says, or more.
+        |answer| ReplyMessage { data: vec![answer.data[0].slice(..100_000)], ..answer },
+        |answer| ReplyMessage { data: vec![vec![1; 2 * answer.data[0].len()].into()], ..answer },
+        // All bytes, but it says that they are fewer, or something else.
+        |answer| ReplyMessage { result: Ok(Reply::Read { lens: vec![5] }), ..answer },
+        |answer| ReplyMessage { result: Ok(Reply::Read { lens: vec![] }), ..answer },
+        |answer| ReplyMessage { result: Ok(Reply::Done), ..answer },
+        // None.
+        |answer| ReplyMessage { data: vec![], ..answer },
+    ];
+    for (number, lie) in lies.into_iter().enumerate() {
+        liar.twist(move |answer, to| to.send_now(lie(answer)));
+        let mut memory = vec![9; LEN];
+        let error = file.read_at(&mut memory, 0).unwrap_err().to_string();
+        assert!(error.contains("does not belong to the question"), "{number}: {error}");
+        assert!(file.start_read(0, LEN).unwrap().wait().is_err(), "{number}");
+        liar.twist(|answer, to| to.send_now(answer));
+        assert_eq!(file.read_at(&mut memory, 0).unwrap(), LEN);
+        assert!(memory == content(), "{number}");
+    }
+}
+
+/// The node answers when the time limit is over, and the caller uses its memory for other things.
+#[test]
+fn late_answers_do_not_reach_memory_that_was_given_back() {
+    let (liar, _site) = set_up();
+    let cluster = liar.connect(SHORT);
+    let file = cluster.open("/file").unwrap();
+    let kept = liar.hold();
+    let mut memory = vec![9; LEN];
+    let error = file.read_at(&mut memory, 0).unwrap_err().to_string();
+    assert!(error.contains("no answer within"), "{error}");
+    memory.fill(7);
+    liar.twist(|answer, to| to.send_now(answer));
+    for (answer, to) in kept.try_iter() {
+        to.send_now(answer);
+    }
+    // Answers come in order: when this one is there, the late ones have been read.
+    let mut other = vec![9; LEN];
+    assert_eq!(file.read_at(&mut other, 0).unwrap(), LEN);
+    assert!(other == content() && memory.iter().all(|byte| *byte == 7));
+}
+
+/// A started read is dropped; its memory is used by somebody else when the answer comes.
+#[test]
+fn late_answers_do_not_reach_memory_of_a_dropped_request() {
+    let (liar, _site) = set_up();
+    let cluster = liar.connect(LONG);
+    let file = cluster.open("/file").unwrap();
+    let kept = liar.hold();
+    drop(file.start_read(0, LEN).unwrap());
+    // The pool gives what came back last.
+    let mut memory = BulkBuffer::new(LEN);
+    memory.fill(7);
+    let first = kept.recv().unwrap();
+    liar.twist(|answer, to| to.send_now(answer));
+    for (answer, to) in std::iter::once(first).chain(kept.try_iter()) {
+        to.send_now(answer);
+    }
+    let mut other = vec![9; LEN];
+    assert_eq!(file.read_at(&mut other, 0).unwrap(), LEN);
+    assert!(other == content() && memory.iter().all(|byte| *byte == 7));
+}
+
+/// The node is gone after some answers.
+#[test]
+fn a_node_that_goes_away_leaves_memory_alone() {
+    let (liar, site) = set_up();
+    let cluster = liar.connect(LONG);
+    let file = cluster.open("/file").unwrap();
+    let kept = liar.hold();
+    let mut memory = vec![9; LEN];
+    let (space, mut left) = (liar.space.clone(), 2);
+    liar.twist(move |answer, to| {
+        if left == 0 {
+            space.close();
+        }
+        left -= 1;
+        to.send_now(answer);
+    });
+    drop(kept);
+    assert!(file.read_at(&mut memory, 0).is_err());
+    memory.fill(7);
+    drop(file);
+    drop(cluster);
+    assert!(memory.iter().all(|byte| *byte == 7));
+    // The others do not notice.
+    let file = site.cluster.open("/file").unwrap();
+    assert_eq!(file.read_at(&mut memory, 0).unwrap(), LEN);
+    assert!(memory == content());
+}
+
+#[test]
+fn what_is_written_is_sent_from_where_it_is() {
+    let (liar, site) = set_up();
+    let cluster = liar.connect(LONG);
+    let file = cluster.options().write(true).open("/file").unwrap();
+    let mut memory: Vec<u8> = content().into_iter().rev().collect();
+    file.write_at(&memory, 0).unwrap();
+    let written = memory.clone();
+    memory.fill(7);
+    let mut read = vec![9; LEN];
+    assert_eq!(site.cluster.open("/file").unwrap().read_at(&mut read, 0).unwrap(), LEN);
+    assert!(read == written);
+    let links = liar.space.counters().links;
+    assert!(links.iter().any(|link| link.received_bytes > LEN as u64 && link.carrier == "tcp"));
+}
+
+/// The node takes a part of what is written and no more; then the caller uses its memory for other
+/// things.
+#[test]
+fn a_write_that_is_not_taken_in_time_gives_the_memory_back() {
+    let (liar, site) = set_up();
+    let cluster = liar.connect(SHORT);
+    let file = cluster.options().write(true).open("/file").unwrap();
+    liar.gate.to_host.allow(100_000);
+    let mut memory = vec![5; 32 << 20];
+    file.write_at(&memory, 0).unwrap_err();
+    memory.fill(6);
+    // Over a new connection it works, and nothing of the first one comes later.
+    liar.gate.to_host.open();
+    file.write_at(&memory[..LEN], 0).unwrap();
+    let file = site.cluster.open("/file").unwrap();
+    let mut read = vec![9; LEN];
+    assert_eq!(file.read_at(&mut read, 0).unwrap(), LEN);
+    assert!(read.iter().all(|byte| *byte == 6));
+}
+
+/// The node takes as much as its credit allows, and no word of it comes back: the call waits for
+/// credit, and ends all the same.
+#[test]
+fn a_write_without_credit_ends_in_time() {
+    let (liar, _site) = set_up();
+    let cluster = liar.connect(SHORT);
+    let file = cluster.options().write(true).open("/file").unwrap();
+    liar.gate.to_guests.allow(0);
+    let mut memory = vec![5; 32 << 20];
+    let error = file.write_at(&memory, 0).unwrap_err();
+    assert_eq!(error.kind(), pario::ErrorKind::NodeUnreachable, "{error}");
+    memory.fill(6);
+}
+
+#[test]
+fn a_link_that_is_lost_in_the_middle_of_a_write_gives_the_memory_back() {
+    let (liar, _site) = set_up();
+    let cluster = liar.connect(LONG);
+    let file = cluster.options().write(true).open("/file").unwrap();
+    liar.gate.to_host.allow(100_000);
+    let memory = vec![5; 32 << 20];
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| file.write_at(&memory, 0));
+        liar.gate.to_host.wait_until_full();
+        liar.gate.cut();
+        writing.join().unwrap().unwrap_err();
+    });
+    drop(memory);
+}

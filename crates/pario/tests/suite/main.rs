@@ -1,0 +1,33 @@
+//! The tests of `pario`: real clusters, embedded and of several processes, as clients see them.
+
+mod audit;
+mod bad_input;
+mod cached;
+mod cluster;
+mod first_bytes;
+mod fsck;
+#[path = "../../../net/tests/suite/gate.rs"]
+mod gate;
+mod grants;
+mod group_sizes;
+mod groups;
+mod large;
+mod lent_memory;
+mod locks;
+mod losses;
+mod many_files;
+mod missing_namespace;
+mod model;
+mod model_extents;
+mod names;
+mod namespaces;
+mod processing;
+#[path = "../../../team/tests/suite/ranks/mod.rs"]
+mod ranks;
+mod rebuild;
+mod recovery;
+mod rights;
+mod sharing;
+mod slow_disks;
+mod strangers;
+mod ways;
