@@ -44,22 +44,25 @@ mod cluster;
 mod connection;
 mod error;
 mod file;
-mod group;
+mod job;
 mod listing;
+pub mod memory;
 mod metadata;
 mod names;
 mod open;
 mod process;
 mod protocol;
 mod running;
-pub mod team;
 mod unanswered;
 
 pub use cached::{CachedFile, CachedOptions};
 pub use cluster::{Cluster, ClusterOptions, FileSystemId};
 pub use error::{Error, ErrorKind};
 pub use file::{Extent, Extents, File, FileContent, LockRequest, ReadRequest, WriteRequest};
-pub use group::{Group, GroupOptions, SharedFile, SharedRead, SharedReadInto, SharedWrite};
+pub use job::{
+    Job, JobFiles, JobOptions, JobRecords, SharedFile, SharedOpenOptions, SharedRead,
+    SharedReadInto, SharedWrite,
+};
 pub use listing::{ListedEntry, Listing};
 pub use metadata::Metadata;
 pub use names::RightsChanged;
