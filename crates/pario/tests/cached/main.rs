@@ -4,6 +4,7 @@
 
 mod content;
 mod crashes;
+mod jobs;
 mod model;
 mod rules;
 mod sizes;
