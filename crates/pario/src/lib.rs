@@ -6,6 +6,10 @@
 //! number of threads, or through [`Read`](std::io::Read), [`Write`](std::io::Write) and
 //! [`Seek`](std::io::Seek) with a pointer of its own.
 //!
+//! A [`Job`] is the processes that work together. [`Job::files`] gives the files of a cluster that
+//! they have open together, each in a [`Mode`]; memory, cached files and record files come from the
+//! job itself and need no cluster.
+//!
 //! What can be relied on:
 //! - A write that has returned survives the death of any Pario process; after
 //!   [`sync`](File::sync) or [`close`](File::close) it survives a power loss.

@@ -4,7 +4,7 @@
 
 mod content;
 mod crashes;
-mod jobs;
+mod job_ranks;
 mod model;
 mod rules;
 mod sizes;

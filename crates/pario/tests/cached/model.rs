@@ -8,7 +8,7 @@ use pario::{CachedFile, CachedOptions, Cluster};
 use proptest::prelude::*;
 
 use crate::content::bytes;
-use crate::jobs::spread;
+use crate::job_ranks::spread;
 use crate::ranks::{EVERY_WAY, Machines};
 
 const SIZE: u32 = 4;

@@ -8,7 +8,7 @@ use pario::memory::Reduction;
 use pario::{CachedFile, CachedOptions, Cluster, Error, Job};
 
 use crate::content::bytes;
-use crate::jobs::{spread, together};
+use crate::job_ranks::{spread, together};
 use crate::ranks::{Machines, new_job};
 
 fn new(path: &Path, job: &Job, len: u64) -> CachedFile {

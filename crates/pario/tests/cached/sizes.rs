@@ -6,7 +6,7 @@ use pario::cached::CachedStatistics;
 use pario::{CachedFile, CachedOptions};
 
 use crate::content::bytes;
-use crate::jobs::{spread, together};
+use crate::job_ranks::{spread, together};
 use crate::ranks::{EVERY_WAY, Machines};
 
 /// The sum over all ranks.

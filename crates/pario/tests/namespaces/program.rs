@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use fastrand::Rng;
-use pario::records::{RecordError, RecordFile, RecordId};
 use pario::memory::{Array, Reduction, Segments, Team};
+use pario::records::{RecordError, RecordFile, RecordId};
 
 const STEPS: usize = 150;
 /// Bytes of a segment of each rank.
