@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 
 use crc_fast::{CrcAlgorithm, Digest};
 use libfuzzer_sys::fuzz_target;
-use pario::records::{NewRecord, RecordFile, map_of_part};
-use pario::team::Team;
+use pario::Job;
+use pario::records::{NewRecord, map_of_part};
 
 const EDIT_BYTES: usize = 6;
 /// Where the log begins.
@@ -22,8 +22,8 @@ fn image() -> &'static Vec<u8> {
     IMAGE.get_or_init(|| {
         let dir = std::env::temp_dir().join(format!("pario-fuzz-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        let team = Team::meet(&format!("fuzzing {}", std::process::id()), 1, 0).unwrap();
-        let file = RecordFile::create(&team, dir.join("file")).unwrap();
+        let job = Job::new(&format!("fuzzing {}", std::process::id()), 1, 0).unwrap();
+        let file = job.records().create(dir.join("file")).unwrap();
         let new = [NewRecord::Regular(10), NewRecord::Irregular(vec![5000]), NewRecord::Regular(0)];
         let made = file.create_records(&new).unwrap();
         file.destroy_record(made[1]).unwrap();

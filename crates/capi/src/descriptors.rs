@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use libc::c_int;
-use pario::{Group, SharedFile};
+use pario::{JobFiles, SharedFile};
 use parking_lot::{Mutex, RwLock};
 use rustix::fs::{Mode, OFlags};
 
@@ -26,7 +26,7 @@ pub struct OpenFile {
     /// The flags of the open.
     pub flags: c_int,
     /// The processes that share it.
-    pub group: Group,
+    pub files: JobFiles,
     /// The end of this process' last append while the file was its own.
     pub appended: Mutex<u64>,
     /// Whether a request was started: the first one creates a thread.
@@ -127,10 +127,10 @@ pub fn is_shared(fd: c_int) -> bool {
 
 impl OpenFile {
     /// Creates the entry of a file that was opened.
-    pub fn new(path: String, flags: c_int, group: Group, handle: FileHandle) -> Self {
+    pub fn new(path: String, flags: c_int, files: JobFiles, handle: FileHandle) -> Self {
         let handle = RwLock::new(Some(handle));
         let (appended, has_started) = (Mutex::default(), AtomicBool::new(false));
-        Self { path, flags, group, appended, has_started, handle }
+        Self { path, flags, files, appended, has_started, handle }
     }
 
     /// Returns how the file is open. Fails while it is being closed.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use libc::{c_int, c_void};
-use pario::team::{Number, RawArray, TeamError};
+use pario::memory::{Number, RawArray, TeamError};
 use parking_lot::Mutex;
 
 use crate::boundary::return_errno;

@@ -6,7 +6,7 @@ use std::os::fd::IntoRawFd as _;
 use std::sync::Arc;
 
 use libc::{c_char, c_int, c_void};
-use pario::cached::Place;
+use pario::cached::CachedFileSource;
 use pario::{CachedFile, CachedOptions};
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
@@ -143,13 +143,14 @@ pub fn open(
     mode: c_int,
     memory: Option<i64>,
 ) -> CallResult<c_int> {
-    let team = team::require_initialized()?;
+    let job = team::require_initialized()?;
     let prepared = name.and_then(|name| {
         let options = within(&name, options_of(&name, flags)?, memory)?;
-        prepare(&name, options, flags, mode, team.rank())
+        prepare(&name, options, flags, mode, job.rank())
     });
-    let (place, options, placeholder) = team::check_all_ranks(&team, prepared)?;
-    let file = options.open(&team, place).in_call(CallKind::Open)?;
+    let team = job.team().in_call(CallKind::Open)?;
+    let (source, options, placeholder) = team::check_all_ranks(&team, prepared)?;
+    let file = job.cache_with(source, &options).in_call(CallKind::Open)?;
     let number = placeholder.into_raw_fd();
     let file = Arc::new(Mutex::new(file));
     // An entry with this number was closed without this library.
@@ -157,7 +158,7 @@ pub fn open(
     Ok(number)
 }
 
-type PreparedOpen = (Place, CachedOptions, std::os::fd::OwnedFd);
+type PreparedOpen = (CachedFileSource, CachedOptions, std::os::fd::OwnedFd);
 
 fn prepare(
     name: &str,
@@ -184,13 +185,13 @@ fn prepare(
         }
         NameTarget::Shared(path) => {
             let process = process::current()?;
-            let cluster = process.group.cluster();
+            let cluster = process.cluster();
             let above = path.rsplit_once('/').map_or("", |(above, _)| above);
             if is_created && rank == 0 && !above.is_empty() {
                 opening::make_parents(cluster, above)?;
             }
             let options = options.mode(mode & !opening::umask());
-            Ok((Place::of_cluster(cluster, path), options, placeholder))
+            Ok((CachedFileSource::in_cluster(cluster, path), options, placeholder))
         }
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io::{self, Write as _};
 
 use libc::c_int;
-use pario::team::TeamError;
+use pario::memory::TeamError;
 use pario::{CollectiveError, Error, Failure, PathError};
 
 /// Base of this library's error numbers, far above the system's.

@@ -2,8 +2,8 @@
 #![allow(non_snake_case, reason = "the names are those of GIO")]
 
 use libc::{c_char, c_int, c_void};
+use pario::memory::Number;
 use pario::records::{RecordFile, RecordId};
-use pario::team::Number;
 
 use crate::errors::{CallError, CallResult};
 use crate::record_files::{self, file, gio_call, path, record, record_error, region, start};

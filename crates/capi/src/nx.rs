@@ -4,7 +4,7 @@
 //! program's symbols take precedence over those of the shared library.
 
 use libc::{c_double, c_long};
-use pario::team::{Number, Reduction};
+use pario::memory::{Number, Reduction};
 
 use crate::boundary::exit_on_error;
 use crate::errors::{CallError, CallKind, CallResult, IntoCallResult};
@@ -28,7 +28,7 @@ pub extern "C" fn numnodes() -> c_long {
 pub extern "C" fn gsync() {
     exit_on_error("gsync", || match team::joined() {
         Some(team) => team::team_result(team.barrier()),
-        None => process::current()?.group.barrier().in_call(CallKind::Other),
+        None => process::current()?.files.barrier().in_call(CallKind::Other),
     });
 }
 

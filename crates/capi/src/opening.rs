@@ -4,7 +4,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 
 use libc::{c_char, c_int, mode_t};
-use pario::{Cluster, Error, Failure, FilePath, Group, Mode, SharedFile};
+use pario::{Cluster, Error, Failure, FilePath, JobFiles, Mode, SharedFile};
 
 use crate::descriptors::{self, FileHandle, OpenFile};
 use crate::errors::{CallError, CallKind, CallResult, EPFSLNDELAY, IntoCallResult};
@@ -33,7 +33,7 @@ pub unsafe fn open(name: *const c_char, flags: c_int, mode: mode_t) -> CallResul
         }
         NameTarget::Shared(path) => {
             let process = process::current()?;
-            open_shared(path, flags, mode, process.group.clone(), Mode::Unix, true)
+            open_shared(path, flags, mode, process.files.clone(), Mode::Unix, true)
         }
     }
 }
@@ -51,7 +51,7 @@ pub unsafe fn open_collective(
     // SAFETY: the caller guarantees it.
     let path = names::path(&unsafe { names::from_c(name) }?)?;
     let io_mode = mode_of(io_mode)?;
-    open_shared(path, flags, mode, process::current()?.group.clone(), io_mode, false)
+    open_shared(path, flags, mode, process::current()?.files.clone(), io_mode, false)
 }
 
 /// Implements `_pfslib_open`: a shared file of `size` processes, of which this is `rank`;
@@ -76,8 +76,8 @@ pub unsafe fn open_subgroup(
             "process {rank} of {size}: neither number may be negative"
         )));
     };
-    let group = process::current()?.subgroup(&path, size_known, rank_known)?;
-    open_shared(path, flags, mode, group, io_mode, !is_collective)
+    let files = process::current()?.subgroup_files(&path, size_known, rank_known)?;
+    open_shared(path, flags, mode, files, io_mode, !is_collective)
 }
 
 /// Returns the mode with a number.
@@ -91,29 +91,29 @@ pub fn mode_of(number: c_int) -> CallResult<Mode> {
 /// Opens the file of a descriptor once more, collectively, with the descriptor's access.
 pub fn reopen_collective(open: &OpenFile) -> CallResult<SharedFile> {
     let flags = open.flags & (libc::O_ACCMODE | libc::O_APPEND);
-    open_in_cluster(&open.path, flags, 0, &open.group, Mode::Unix).in_call(CallKind::Open)
+    open_in_cluster(&open.path, flags, 0, &open.files, Mode::Unix).in_call(CallKind::Open)
 }
 
 fn open_shared(
     path: String,
     flags: c_int,
     mode: mode_t,
-    group: Group,
+    files: JobFiles,
     io_mode: Mode,
     is_single: bool,
 ) -> CallResult<c_int> {
     check_flags(&path, flags, is_single)?;
-    let who = if is_single { process::current()?.single_group.clone() } else { group.clone() };
-    // A process that is alone finds the end of the file itself at each append: a group of one knows
+    let openers = if is_single { process::current()?.single_files.clone() } else { files.clone() };
+    // A process that is alone finds the end of the file itself at each append: a job of one knows
     // no appends of others.
     let wanted = if is_single { flags & !libc::O_APPEND } else { flags };
     let mode = mode & !umask();
     let file = match flags & libc::O_TMPFILE == libc::O_TMPFILE {
-        true => open_unnamed(&path, flags, mode, &who, io_mode),
-        false => open_in_cluster(&path, wanted, mode, &who, io_mode),
+        true => open_unnamed(&path, flags, mode, &openers, io_mode),
+        false => open_in_cluster(&path, wanted, mode, &openers, io_mode),
     };
     let file = Arc::new(file.in_call(CallKind::Open)?);
-    descriptors::add(OpenFile::new(path, flags, group, FileHandle { file, is_single }))
+    descriptors::add(OpenFile::new(path, flags, files, FileHandle { file, is_single }))
 }
 
 fn check_flags(path: &str, flags: c_int, is_single: bool) -> CallResult<()> {
@@ -149,13 +149,13 @@ fn open_in_cluster(
     path: &str,
     flags: c_int,
     mode: mode_t,
-    group: &Group,
+    files: &JobFiles,
     io_mode: Mode,
 ) -> Result<SharedFile, Error> {
     let access = flags & libc::O_ACCMODE;
     let is = |flag: c_int| flags & flag != 0;
     let is_new = is(libc::O_CREAT) && is(libc::O_EXCL);
-    group
+    files
         .options(io_mode)
         .read(access != libc::O_WRONLY)
         .write(access != libc::O_RDONLY)
@@ -174,10 +174,10 @@ fn open_unnamed(
     directory: &str,
     flags: c_int,
     mode: mode_t,
-    group: &Group,
+    files: &JobFiles,
     io_mode: Mode,
 ) -> Result<SharedFile, Error> {
-    let cluster = group.cluster();
+    let cluster = files.cluster();
     if !cluster.metadata(directory)?.is_directory() {
         return Err(Failure::NotADirectory { path: FilePath::new(directory)? }.into());
     }
@@ -186,7 +186,7 @@ fn open_unnamed(
     let path = format!("{}/.unnamed-{number:016x}", directory.trim_end_matches('/'));
     let access = flags & (libc::O_ACCMODE | libc::O_SYNC);
     let options = libc::O_CREAT | libc::O_EXCL;
-    let file = open_in_cluster(&path, access | options, mode, group, io_mode)?;
+    let file = open_in_cluster(&path, access | options, mode, files, io_mode)?;
     cluster.remove(&path)?;
     Ok(file)
 }

@@ -297,7 +297,7 @@ pub unsafe extern "C" fn pario_unlink(name: *const c_char) -> c_int {
 }
 
 fn remove_shared(path: &str) -> CallResult<c_int> {
-    let removed = process::current()?.group.cluster().remove(path);
+    let removed = process::current()?.cluster().remove(path);
     removed.in_call(CallKind::Open).map(|()| 0)
 }
 

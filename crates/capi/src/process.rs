@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once};
 
 use libc::c_int;
-use pario::{Cluster, Group, Member};
+use pario::{Cluster, Job, JobFiles};
 use parking_lot::Mutex;
 
 use crate::errors::{CallError, CallKind, CallResult, EPFSLFORK, IntoCallResult};
@@ -17,10 +17,10 @@ use crate::errors::{CallError, CallKind, CallResult, EPFSLFORK, IntoCallResult};
 /// The connection of this process to the cluster.
 #[derive(Debug)]
 pub struct Process {
-    /// All processes of the job.
-    pub group: Group,
-    /// This process as a group of one, for files that it opens without the others.
-    pub single_group: Group,
+    /// The files that all processes of the job open together.
+    pub files: JobFiles,
+    /// The files that this process, as a job of one, opens without the others.
+    pub single_files: JobFiles,
     /// The host, size and rank that `pfslib_init` was called with, if it was.
     init_arguments: Option<(String, u32, u32)>,
 }
@@ -48,7 +48,7 @@ pub fn init(host: &str, size: c_int, rank: c_int) -> CallResult<()> {
     match &*process {
         Some(known) if known.init_arguments.as_ref() == Some(&init_arguments) => return Ok(()),
         Some(known) => {
-            let (size, rank) = (known.group.size(), known.group.rank());
+            let (size, rank) = (known.job().size(), known.job().rank());
             return Err(CallError::invalid(format!(
                 "this process is already rank {rank} of {size}: call pfslib_init once, before any \
                  other call"
@@ -57,8 +57,8 @@ pub fn init(host: &str, size: c_int, rank: c_int) -> CallResult<()> {
         None => {}
     }
     let cluster = connect(host)?;
-    let member = Member { job: Group::job_of_environment(), size, rank };
-    *process = Some(Arc::new(Process::new(&cluster, &member, Some(init_arguments))?));
+    let job = Job::options().size_and_rank(size, rank).from_env().in_call(CallKind::Open)?;
+    *process = Some(Arc::new(Process::new(&cluster, &job, Some(init_arguments))?));
     Ok(())
 }
 
@@ -69,9 +69,9 @@ pub fn current() -> CallResult<Arc<Process>> {
     if let Some(known) = &*process {
         return Ok(known.clone());
     }
-    let member = Group::member_of_environment().in_call(CallKind::Open)?;
+    let job = Job::from_env().in_call(CallKind::Open)?;
     let cluster = connect("")?;
-    let known = Arc::new(Process::new(&cluster, &member, None)?);
+    let known = Arc::new(Process::new(&cluster, &job, None)?);
     *process = Some(known.clone());
     Ok(known)
 }
@@ -88,10 +88,10 @@ pub fn size_and_rank() -> CallResult<(u32, u32)> {
         return Ok((team.size(), team.rank()));
     }
     if let Some(known) = &*PROCESS.lock() {
-        return Ok((known.group.size(), known.group.rank()));
+        return Ok((known.job().size(), known.job().rank()));
     }
-    let member = Group::member_of_environment().in_call(CallKind::Open)?;
-    Ok((member.size, member.rank))
+    let job = Job::from_env().in_call(CallKind::Open)?;
+    Ok((job.size(), job.rank()))
 }
 
 /// Describes this process in messages.
@@ -117,24 +117,36 @@ pub fn check_fork() -> CallResult<()> {
 impl Process {
     fn new(
         cluster: &Cluster,
-        member: &Member,
+        job: &Job,
         init_arguments: Option<(String, u32, u32)>,
     ) -> CallResult<Self> {
-        let Member { job, size, rank } = member;
-        let group = Group::new(cluster, job, *size, *rank).in_call(CallKind::Open)?;
-        let own = format!("{}, process {rank} alone ({})", job_prefix(job), std::process::id());
-        let single_group = Group::new(cluster, &own, 1, 0).in_call(CallKind::Open)?;
-        Ok(Self { group, single_group, init_arguments })
+        let (name, rank) = (job_prefix(job.name()), job.rank());
+        let own = format!("{name}, process {rank} alone ({})", std::process::id());
+        let single = Job::new(&own, 1, 0).in_call(CallKind::Open)?;
+        let (files, single_files) = (job.files(cluster), single.files(cluster));
+        Ok(Self { files, single_files, init_arguments })
     }
 
-    /// Returns the group of `size` processes of the job that open a file together. Its job name
-    /// follows from the path, so that all of them derive the same one.
-    pub fn subgroup(&self, path: &str, size: u32, rank: u32) -> CallResult<Group> {
-        if (size, rank) == (self.group.size(), self.group.rank()) {
-            return Ok(self.group.clone());
+    /// Returns the job of this process.
+    pub fn job(&self) -> &Job {
+        self.files.job()
+    }
+
+    /// Returns the cluster.
+    pub fn cluster(&self) -> &Cluster {
+        self.files.cluster()
+    }
+
+    /// Returns the files of `size` processes of the job that open a file together. The name of their
+    /// job follows from the path, so that all of them derive the same one.
+    pub fn subgroup_files(&self, path: &str, size: u32, rank: u32) -> CallResult<JobFiles> {
+        if (size, rank) == (self.job().size(), self.job().rank()) {
+            return Ok(self.files.clone());
         }
-        let job = format!("{}, {size} at {:016x}", job_prefix(self.group.job()), hash_of(path));
-        Group::new(self.group.cluster(), &job, size, rank).in_call(CallKind::Open)
+        let prefix = job_prefix(self.job().name());
+        let name = format!("{prefix}, {size} at {:016x}", hash_of(path));
+        let job = Job::new(&name, size, rank).in_call(CallKind::Open)?;
+        Ok(job.files(self.cluster()))
     }
 }
 

@@ -1,23 +1,24 @@
 //! The team of this process: the ranks of its job that share memory. Needs no cluster.
 //!
-//! Once joined, a process stays in the team until it ends. A process that exits leaves the team:
-//! ranks that still need it get an error. A process that is killed is reported as lost.
+//! Once joined, a process stays in the team until it leaves or ends. A process that exits leaves the
+//! team: ranks that still need it get an error. A process that is killed is reported as lost.
 
 use std::sync::Once;
 
 use libc::c_int;
-use pario::team::{Team, TeamError};
-use pario::{Error, Group, Member};
+use pario::memory::{Team, TeamError};
+use pario::{Error, Job};
 use parking_lot::Mutex;
 
 use crate::errors::{CallError, CallKind, CallResult, IntoCallResult};
 use crate::process;
 
-static TEAM: Mutex<Option<Team>> = Mutex::new(None);
+/// The job whose ranks have met.
+static JOB: Mutex<Option<Job>> = Mutex::new(None);
 
 /// Returns the team, if this process has joined it.
 pub fn joined() -> Option<Team> {
-    TEAM.lock().clone()
+    JOB.lock().as_ref()?.team().ok()
 }
 
 /// Sets rank and size and joins the team: implements `do_nio`.
@@ -34,8 +35,8 @@ pub fn init(rank: c_int, size: c_int) -> CallResult<()> {
     if rank >= size {
         return Err(wrong());
     }
-    let mut team = TEAM.lock();
-    match &*team {
+    let mut job = JOB.lock();
+    match &*job {
         Some(known) if (known.rank(), known.size()) == (rank, size) => Ok(()),
         Some(known) => Err(CallError::invalid(format!(
             "this process is already rank {} of {}: do_nio accepts no other numbers",
@@ -43,7 +44,10 @@ pub fn init(rank: c_int, size: c_int) -> CallResult<()> {
             known.size()
         ))),
         None => {
-            *team = Some(join(Member { job: Group::job_of_environment(), size, rank })?);
+            let new =
+                Job::options().size_and_rank(size, rank).from_env().in_call(CallKind::Open)?;
+            join(&new)?;
+            *job = Some(new);
             Ok(())
         }
     }
@@ -52,13 +56,14 @@ pub fn init(rank: c_int, size: c_int) -> CallResult<()> {
 /// Returns the team. Joins it first if necessary, with the launcher's rank and size.
 pub fn current() -> CallResult<Team> {
     process::check_fork()?;
-    let mut team = TEAM.lock();
-    if let Some(known) = &*team {
-        return Ok(known.clone());
+    let mut job = JOB.lock();
+    if let Some(known) = &*job {
+        return known.team().in_call(CallKind::Open);
     }
-    let joined = join(Group::member_of_environment().in_call(CallKind::Open)?)?;
-    *team = Some(joined.clone());
-    Ok(joined)
+    let new = Job::from_env().in_call(CallKind::Open)?;
+    let team = join(&new)?;
+    *job = Some(new);
+    Ok(team)
 }
 
 /// Leaves the team at exit: otherwise the other ranks report this process as lost.
@@ -70,7 +75,8 @@ extern "C" fn leave_at_exit() {
             let leaving = process::with_signals_blocked(|| {
                 std::thread::Builder::new().name("team-leave".to_owned()).spawn(|| {
                     crate::record_files::forget();
-                    drop(TEAM.try_lock().and_then(|mut team| team.take()));
+                    let job = JOB.try_lock().and_then(|mut job| job.take());
+                    job.inspect(Job::leave_memory);
                 })
             });
             if let Ok(leaving) = leaving {
@@ -94,18 +100,20 @@ pub fn errno_of(error: &TeamError) -> c_int {
 
 /// Leaves the team.
 pub fn leave() {
-    drop(TEAM.lock().take());
+    let job = JOB.lock().take();
+    job.inspect(Job::leave_memory);
 }
 
-/// Returns the team. Fails before `do_nio`.
-pub fn require_initialized() -> CallResult<Team> {
+/// Returns the job. Fails before `do_nio`.
+pub fn require_initialized() -> CallResult<Job> {
     process::check_fork()?;
-    joined().ok_or_else(|| {
+    JOB.lock().clone().ok_or_else(|| {
         CallError::invalid("do_nio has not been called: call it first, on all processes")
     })
 }
 
-fn join(member: Member) -> CallResult<Team> {
+/// Joins the team of a job.
+fn join(job: &Job) -> CallResult<Team> {
     static AT_EXIT: Once = Once::new();
     process::register_fork_handler();
     AT_EXIT.call_once(|| {
@@ -115,10 +123,9 @@ fn join(member: Member) -> CallResult<Team> {
     });
     // A new thread joins, with signals blocked for the team's threads; the waiting caller still
     // handles signals.
+    let job = job.clone();
     let joined = process::with_signals_blocked(|| {
-        std::thread::Builder::new()
-            .name("team-join".to_owned())
-            .spawn(move || pario::team::meet(&member.job, member.size, member.rank))
+        std::thread::Builder::new().name("team-join".to_owned()).spawn(move || job.team())
     });
     let joined = joined.map_err(|error| CallError::new(libc::EAGAIN, error.to_string()))?.join();
     let failed =

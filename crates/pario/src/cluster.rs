@@ -18,7 +18,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::address;
 use crate::connection::{Client, Connection, Watch, strange};
 use crate::error::Error;
-use crate::group::JobCalls;
+use crate::job::JobCalls;
 use crate::running::{RunningNode, running_nodes};
 
 /// How long an answer may take, unless told otherwise.
@@ -349,8 +349,8 @@ impl Cluster {
     /// # fn main() -> Result<(), pario::Error> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let cluster = pario::Cluster::embedded(dir.path())?;
-    /// let group = pario::Group::new(&cluster, "job 7", 1, 0)?;
-    /// group.barrier()?;
+    /// let files = pario::Job::new("job 7", 1, 0)?.files(&cluster);
+    /// files.barrier()?;
     /// let jobs = cluster.jobs()?;
     /// assert_eq!((jobs[0].job.as_str(), jobs[0].size), ("job 7", 1));
     /// assert!(jobs[0].waits.is_empty());

@@ -6,6 +6,10 @@
 //! number of threads, or through [`Read`](std::io::Read), [`Write`](std::io::Write) and
 //! [`Seek`](std::io::Seek) with a pointer of its own.
 //!
+//! A [`Job`] is the processes that work together. [`Job::files`] gives the files of a cluster that
+//! they have open together, each in a [`Mode`]; memory, cached files and record files come from the
+//! job itself and need no cluster.
+//!
 //! What can be relied on:
 //! - A write that has returned survives the death of any Pario process; after
 //!   [`sync`](File::sync) or [`close`](File::close) it survives a power loss.
@@ -44,22 +48,25 @@ mod cluster;
 mod connection;
 mod error;
 mod file;
-mod group;
+mod job;
 mod listing;
+pub mod memory;
 mod metadata;
 mod names;
 mod open;
 mod process;
 mod protocol;
 mod running;
-pub mod team;
 mod unanswered;
 
 pub use cached::{CachedFile, CachedOptions};
 pub use cluster::{Cluster, ClusterOptions, FileSystemId};
 pub use error::{Error, ErrorKind};
 pub use file::{Extent, Extents, File, FileContent, LockRequest, ReadRequest, WriteRequest};
-pub use group::{Group, GroupOptions, SharedFile, SharedRead, SharedReadInto, SharedWrite};
+pub use job::{
+    Job, JobFiles, JobOptions, JobRecords, SharedFile, SharedOpenOptions, SharedRead,
+    SharedReadInto, SharedWrite,
+};
 pub use listing::{ListedEntry, Listing};
 pub use metadata::Metadata;
 pub use names::RightsChanged;

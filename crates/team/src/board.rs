@@ -48,6 +48,7 @@ const DIRECTORY_BYTES: usize = 512;
 
 const IS_HERE: u32 = 1;
 const HAS_LEFT: u32 = 2;
+const IS_LOST: u32 = 3;
 
 /// No round.
 const NO_ROUND: u64 = u64::MAX;
@@ -263,6 +264,12 @@ impl Board {
 
     /// Marks a rank as lost: it has ended without leaving.
     pub fn mark_lost(&self, rank: u32) {
+        let _ = self.state(rank).compare_exchange(
+            IS_HERE,
+            IS_LOST,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
         let first =
             self.word(LOST).compare_exchange(0, rank + 1, Ordering::AcqRel, Ordering::Acquire);
         if first.is_ok() {
@@ -315,9 +322,18 @@ impl Board {
         self.part.raise(ROUND);
     }
 
-    /// The lost rank.
+    /// The first lost rank.
     pub fn lost(&self) -> Option<u32> {
         self.word(LOST).load(Ordering::Acquire).checked_sub(1)
+    }
+
+    /// All ranks that are known to be lost.
+    pub fn lost_ranks(&self) -> Vec<u32> {
+        let first = self.lost();
+        let is_lost = |rank: &u32| {
+            first == Some(*rank) || self.state(*rank).load(Ordering::Acquire) == IS_LOST
+        };
+        (0..self.size).filter(is_lost).collect()
     }
 
     /// Waits for a limited time until a loss is known.

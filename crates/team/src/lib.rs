@@ -56,4 +56,4 @@ pub use pending_access::PendingAccess;
 pub use rendezvous::{Broker, Endpoint, MultiMachine, Rendezvous};
 pub use segments::{LocalMemory, SegmentPiece, Segments};
 pub use strided::{STRIDE_LEVELS, Strided};
-pub use team::{Team, TeamOptions};
+pub use team::{Team, TeamOptions, WeakTeam};

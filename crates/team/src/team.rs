@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use pario_net::{SharedMemory, SharedMemoryShape};
@@ -51,6 +51,10 @@ impl Default for TeamOptions {
 pub struct Team {
     pub(crate) shared: Arc<TeamState>,
 }
+
+/// A team that this value does not keep alive.
+#[derive(Clone)]
+pub struct WeakTeam(Weak<TeamState>);
 
 pub struct TeamState {
     pub member: Member,
@@ -177,6 +181,29 @@ impl Team {
     /// If there is no such rank.
     pub fn machine_of(&self, rank: u32) -> u32 {
         self.leader_of(rank)
+    }
+
+    /// The ranks that are known to be lost, in ascending order. A loss becomes known by itself, also
+    /// to ranks that make no call; if several ranks are lost at once, other machines may know only
+    /// one of them.
+    ///
+    /// ```
+    /// # let team = pario_team::Team::meet("complete", 1, 0)?;
+    /// assert!(team.lost_ranks().is_empty());
+    /// # Ok::<(), pario_team::TeamError>(())
+    /// ```
+    pub fn lost_ranks(&self) -> Vec<u32> {
+        self.shared.board.lost_ranks()
+    }
+
+    /// Whether both are clones of one team.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Returns a reference that does not keep this process in the team.
+    pub fn downgrade(&self) -> WeakTeam {
+        WeakTeam(Arc::downgrade(&self.shared))
     }
 
     /// Fails with the rank if a loss is known.
@@ -317,6 +344,18 @@ impl Team {
     }
 }
 
+impl WeakTeam {
+    /// Returns the team, unless this process has left it.
+    pub fn upgrade(&self) -> Option<Team> {
+        self.0.upgrade().map(|shared| Team { shared })
+    }
+
+    /// Whether this process is still in the team.
+    pub fn is_alive(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
+
 impl TeamState {
     fn call<'a>(
         &'a self,
@@ -376,6 +415,12 @@ impl Drop for TeamState {
         leader.wait_for_others();
         drop(self.data_connections.lock().take());
         leader.end();
+    }
+}
+
+impl fmt::Debug for WeakTeam {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WeakTeam")
     }
 }
 

@@ -8,28 +8,27 @@
 //! ```
 
 use anyhow::ensure;
-use pario::records::RecordFile;
-use pario::team::Team;
+use pario::Job;
 
 /// The number of values: a prime, so that no number of processes divides it.
 const VALUES: u64 = 10_007;
 
 fn main() -> anyhow::Result<()> {
     let directory = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
-    let team = pario::team::from_env()?;
-    work(&team, &directory)?;
-    if team.rank() == 0 {
-        let size = team.size();
+    let job = Job::from_env()?;
+    work(&job, &directory)?;
+    if job.rank() == 0 {
+        let size = job.size();
         println!("{VALUES} values over the disks of {size} processes, and every sum is right");
     }
     Ok(())
 }
 
 /// Runs the example as one process of a job.
-pub fn work(team: &Team, directory: &str) -> anyhow::Result<()> {
+pub fn work(job: &Job, directory: &str) -> anyhow::Result<()> {
     let path = format!("{directory}/records-in-rust");
-    let (rank, size) = (u64::from(team.rank()), u64::from(team.size()));
-    let file = RecordFile::open_or_create(team, &path)?;
+    let (rank, size) = (u64::from(job.rank()), u64::from(job.size()));
+    let file = job.records().open_or_create(&path)?;
     let grid = file.create_record(8 * VALUES)?;
     let sum = file.create_record(8)?;
 
@@ -38,7 +37,7 @@ pub fn work(team: &Team, directory: &str) -> anyhow::Result<()> {
         file.write(grid, 8 * at..=8 * at + 7, &at.to_ne_bytes())?;
     }
     // Each process adds up the values on its own disk.
-    team.barrier()?;
+    job.barrier()?;
     for block in file.held_here(grid)? {
         let (first, end) = (block.start.div_ceil(8), (block.start + block.len).div_ceil(8));
         for at in first..end {
@@ -50,12 +49,12 @@ pub fn work(team: &Team, directory: &str) -> anyhow::Result<()> {
     file.close()?;
 
     // Any later job can open the file, also with another number of processes.
-    let file = RecordFile::open(team, &path)?;
+    let file = job.records().open(&path)?;
     let mut total = [0; 8];
     file.read(sum, 0..=7, &mut total)?;
     let total = u64::from_ne_bytes(total);
     ensure!(total == VALUES * (VALUES - 1) / 2, "the sum is {total}");
     file.close()?;
-    RecordFile::delete(team, &path)?;
+    job.records().delete(&path)?;
     Ok(())
 }

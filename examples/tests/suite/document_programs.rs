@@ -67,7 +67,7 @@ fn every_rust_program_of_the_documents_runs_as_it_stands() {
             let options = VolumeOptions::new([64, 32, 96], Pixel::RGB);
             options.create(&cluster, "/body").unwrap().generate(1).unwrap();
         }
-        if program.text.contains("Group::from_env") {
+        if program.text.contains("Job::from_env") {
             let ranks: Vec<_> = (0..RANKS).map(|rank| page.start(&place, Some(rank))).collect();
             for rank in ranks {
                 all += &printed(&place, &rank.wait_with_output().unwrap());

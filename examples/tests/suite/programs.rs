@@ -109,7 +109,7 @@ fn group() {
     let mut config = pario_server::config::Config::alone(folder.path());
     config.nodes[0].socket = folder.path().join("socket");
     let node = pario_server::Node::start(&config, "local").unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_group"))
+    let output = Command::new(env!("CARGO_BIN_EXE_shared-files"))
         .env("PARIO_CLUSTER", node.address())
         .output()
         .unwrap();

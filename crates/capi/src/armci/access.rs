@@ -1,7 +1,7 @@
 //! Contiguous put, get and accumulate, and atomic updates.
 
 use libc::{c_int, c_long, c_void};
-use pario::team::{Number, PendingAccess, Segments};
+use pario::memory::{Number, PendingAccess, Segments};
 
 use super::{Armci, byte_count, current};
 use crate::boundary::return_errno;

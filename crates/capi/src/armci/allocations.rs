@@ -4,7 +4,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
 use libc::{c_int, c_long, c_void};
-use pario::team::Segments;
+use pario::memory::Segments;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::{Armci, current};

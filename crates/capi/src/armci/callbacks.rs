@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use libc::{c_int, c_void};
-use pario::team::{Callback, PendingCallback};
+use pario::memory::{Callback, PendingCallback};
 use parking_lot::Mutex;
 
 use super::access::caller_bytes;
@@ -47,7 +47,7 @@ unsafe impl Send for PendingCall {}
 const ROOM_BYTES: usize = 4;
 
 /// Calls a function of the program in the data server.
-fn run(function: RucT, call: &pario::team::CallbackCall<'_>) -> Result<Vec<u8>, String> {
+fn run(function: RucT, call: &pario::memory::CallbackCall<'_>) -> Result<Vec<u8>, String> {
     let Some((room, header)) = call.header.split_first_chunk::<ROOM_BYTES>() else {
         return Err("the request has no header".to_owned());
     };

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 
 use libc::{c_char, c_double, c_float, c_int, c_long, c_void};
-use pario::team::{Number, Reduction};
+use pario::memory::{Number, Reduction};
 
 use super::access::caller_bytes_mut;
 use super::byte_count;

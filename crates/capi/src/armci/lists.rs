@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use libc::{c_int, c_void};
-use pario::team::{PendingAccess, SegmentPiece};
+use pario::memory::{PendingAccess, SegmentPiece};
 
 use super::access::{Scale, caller_bytes, caller_bytes_mut};
 use super::nonblocking::{armci_hdl_t, start_nonblocking};

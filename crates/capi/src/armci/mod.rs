@@ -17,7 +17,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use libc::{c_char, c_int};
-use pario::team::{Mutexes, Team};
+use pario::memory::{Mutexes, Team};
 use parking_lot::{Mutex, RwLock};
 
 use crate::boundary::{exit_on_error, return_errno};
@@ -208,7 +208,7 @@ pub extern "C" fn ARMCI_Lock(mutex: c_int, proc: c_int) {
     exit_on_error("ARMCI_Lock", || {
         let armci = current()?;
         let (rank, mutexes) = (armci.rank(proc)?, mutexes(&armci)?);
-        team_result(mutexes.lock(rank, number(mutex)?).map(pario::team::TeamMutexGuard::keep))
+        team_result(mutexes.lock(rank, number(mutex)?).map(pario::memory::TeamMutexGuard::keep))
     });
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use libc::{c_int, c_void};
-use pario::team::PendingAccess;
+use pario::memory::PendingAccess;
 
 use super::{Armci, current};
 use crate::boundary::return_errno;

@@ -4,7 +4,7 @@
 //! dimension `i`, and the strides are the distances between them in bytes.
 
 use libc::{c_int, c_void};
-use pario::team::{PendingAccess, Strided};
+use pario::memory::{PendingAccess, Strided};
 
 use super::Armci;
 use super::access::{Scale, caller_bytes, caller_bytes_mut};

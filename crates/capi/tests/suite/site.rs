@@ -126,7 +126,7 @@ impl Site {
         let last = JOBS.fetch_add(1, Ordering::Relaxed).max(1);
         let host = Ipv4Addr::new(127, process[1] / 2, process[0], last);
         let key = self.dir.path().join("key");
-        std::fs::write(&key, pario::team::Key::random().to_hex()).unwrap();
+        std::fs::write(&key, pario::memory::Key::random().to_hex()).unwrap();
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         std::fs::set_permissions(&key, private).unwrap();
         move |command, rank| {

@@ -1,14 +1,14 @@
 //! Jobs started by `pario run`, Open MPI and MPICH: real processes that share files in every mode.
-//! Each process is this test program again, which then runs the example `group`.
+//! Each process is this test program again, which then runs the example `shared-files`.
 
-#[path = "../../../../examples/src/bin/group.rs"]
+#[path = "../../../../examples/src/bin/shared-files.rs"]
 #[expect(dead_code, reason = "the example has a main function of its own")]
-mod group;
+mod shared_files;
 
 use std::process::{Command, Output, Stdio};
 
 use crate::command::{Sandbox, stderr, stdout};
-use pario::Group;
+use pario::{Cluster, Job};
 
 /// The variable that makes a process a rank.
 const RANK: &str = "PARIO_TEST_RANK";
@@ -19,10 +19,10 @@ fn rank_process() {
     if std::env::var_os(RANK).is_none() {
         return;
     }
-    let rank = Group::from_env().unwrap();
-    group::work(&rank).unwrap();
+    let job = Job::from_env().unwrap();
+    shared_files::work(&job.files(&Cluster::from_env().unwrap())).unwrap();
     // One line in one write, because the test runner and other ranks write to the same stream.
-    let text = format!("\n@{} of {}\n", rank.rank(), rank.size());
+    let text = format!("\n@{} of {}\n", job.rank(), job.size());
     std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()).unwrap();
 }
 

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::command::{Sandbox, ServerProcess, stderr, stdout, until};
-use pario::{Cluster, ClusterOptions, Group, LockKind, Mode, Seek, SharedFile};
+use pario::{Cluster, ClusterOptions, Job, JobFiles, LockKind, Mode, Seek, SharedFile};
 use serde_json::{Value, json};
 
 /// A rank of a job, in a thread that runs the operations it receives.
@@ -21,13 +21,13 @@ struct Rank {
     thread: JoinHandle<()>,
 }
 
-type RankOperation = Box<dyn FnOnce(&Group, &SharedFile) -> Result<(), pario::Error> + Send>;
+type RankOperation = Box<dyn FnOnce(&JobFiles, &SharedFile) -> Result<(), pario::Error> + Send>;
 
 impl Rank {
     /// Starts a rank of a job on the node of a sandbox; all ranks open a shared file.
     fn start(sandbox: &Sandbox, job: &str, size: u32, rank: u32) -> Self {
-        Self::opening(sandbox, ClusterOptions::default(), (job, size, rank), |group| {
-            group.create("/result", Mode::Sync)
+        Self::opening(sandbox, ClusterOptions::default(), (job, size, rank), |files| {
+            files.create("/result", Mode::Sync)
         })
     }
 
@@ -36,16 +36,16 @@ impl Rank {
         sandbox: &Sandbox,
         options: ClusterOptions,
         (job, size, rank): (&str, u32, u32),
-        open: impl FnOnce(&Group) -> Result<SharedFile, pario::Error> + Send + 'static,
+        open: impl FnOnce(&JobFiles) -> Result<SharedFile, pario::Error> + Send + 'static,
     ) -> Self {
         let ((tell, told), (say, heard)) = (channel::<RankOperation>(), channel());
         let (address, job) = (sandbox.file("data").display().to_string(), job.to_owned());
         let thread = thread::spawn(move || {
             let cluster = Cluster::connect_with(&address, options).unwrap();
-            let group = Group::new(&cluster, &job, size, rank).unwrap();
-            let file = open(&group).unwrap();
+            let files = Job::new(&job, size, rank).unwrap().files(&cluster);
+            let file = open(&files).unwrap();
             for deed in told {
-                let _ = say.send(deed(&group, &file).map_err(|error| error.to_string()));
+                let _ = say.send(deed(&files, &file).map_err(|error| error.to_string()));
             }
         });
         Self { tell, heard, thread }
@@ -53,7 +53,7 @@ impl Rank {
 
     fn begin(
         &self,
-        deed: impl FnOnce(&Group, &SharedFile) -> Result<(), pario::Error> + Send + 'static,
+        deed: impl FnOnce(&JobFiles, &SharedFile) -> Result<(), pario::Error> + Send + 'static,
     ) {
         self.tell.send(Box::new(deed)).unwrap();
     }
@@ -130,26 +130,26 @@ fn the_last_call_is_named(is_near: bool) {
     let sandbox = Sandbox::served();
     let options = || ClusterOptions { short_cut: Some(is_near), ..ClusterOptions::default() };
     let start = |rank| {
-        Rank::opening(&sandbox, options(), ("job 8", 2, rank), |group| {
-            group.create("/first", Mode::Unix)
+        Rank::opening(&sandbox, options(), ("job 8", 2, rank), |files| {
+            files.create("/first", Mode::Unix)
         })
     };
     let ranks: Vec<_> = (0..2).map(start).collect();
-    let both = |deed: fn(&Group, &SharedFile) -> Result<(), pario::Error>| {
+    let both = |deed: fn(&JobFiles, &SharedFile) -> Result<(), pario::Error>| {
         ranks.iter().for_each(|rank| rank.begin(deed));
         ranks.iter().for_each(|rank| rank.outcome().unwrap());
     };
     // Rank 0 waits in the barrier; the last call of rank 1 is shown.
-    let told = |deed: fn(&Group, &SharedFile) -> Result<(), pario::Error>| {
+    let told = |deed: fn(&JobFiles, &SharedFile) -> Result<(), pario::Error>| {
         ranks[1].begin(deed);
         ranks[1].outcome().unwrap();
-        ranks[0].begin(|group, _| group.barrier());
+        ranks[0].begin(|files, _| files.barrier());
         let text = until("one waits", || {
             let text = sandbox.ok(&["why", "job 8"]);
             text.contains("in barrier: rank 0").then_some(text)
         });
         let json = sandbox.json(&["why", "job 8"]);
-        ranks[1].begin(|group, _| group.barrier());
+        ranks[1].begin(|files, _| files.barrier());
         ranks.iter().for_each(|rank| rank.outcome().unwrap());
         let missing = text.lines().find(|line| line.contains("missing: rank 1, ")).unwrap();
         assert!(!text.contains(['{', '}']), "{text}");
@@ -167,10 +167,10 @@ fn the_last_call_is_named(is_near: bool) {
     assert_eq!(told(|_, file| file.read(&mut [0; 7]).map(|_| ())), "read of 7 bytes on /first");
     both(|_, file| file.set_mode(Mode::Log));
     assert_eq!(told(|_, _| Ok(())), "setiomode(M_LOG) on /first");
-    let seek = |_: &Group, file: &SharedFile| file.seek(Seek::Start(9)).map(|_| ());
+    let seek = |_: &JobFiles, file: &SharedFile| file.seek(Seek::Start(9)).map(|_| ());
     assert_eq!(told(seek), "seek to byte 9 on /first");
     assert_eq!(told(|_, file| file.write(&[1; 3])), "write of 3 bytes on /first");
-    both(|group, _| group.create("/second", Mode::Sync)?.close());
+    both(|files, _| files.create("/second", Mode::Sync)?.close());
     assert_eq!(told(|_, _| Ok(())), "close on /second");
     ranks.into_iter().for_each(Rank::end);
 }
@@ -197,8 +197,8 @@ fn a_job_that_nobody_knows_is_told() {
 fn a_rank_that_never_came_is_told_apart() {
     let sandbox = Sandbox::served();
     let cluster = Cluster::connect(&sandbox.file("data").display().to_string()).unwrap();
-    let group = Group::new(&cluster, "half", 2, 0).unwrap();
-    let barrier = thread::spawn(move || group.barrier());
+    let files = Job::new("half", 2, 0).unwrap().files(&cluster);
+    let barrier = thread::spawn(move || files.barrier());
     let text = until("one waits", || {
         let output = sandbox.run(&["why", "half"]);
         let text = stdout(&output);
@@ -280,10 +280,10 @@ fn a_file_is_reset() {
         assert!(error.contains("/result: job job 7: it was reset with `pario reset`"), "{error}");
     }
     for rank in &ranks {
-        rank.begin(|group, file| {
+        rank.begin(|files, file| {
             let error = file.write(b"x").unwrap_err().to_string();
             assert!(error.contains("open the file again"), "{error}");
-            let file = group.create("/again", Mode::Sync)?;
+            let file = files.create("/again", Mode::Sync)?;
             file.write(b"abc")?;
             file.close()
         });
@@ -310,10 +310,10 @@ fn all_jobs_are_reset() {
     assert_eq!(sandbox.ok(&["why"]), "no jobs\n");
     // Every rank gets one error, then all can start again.
     for rank in &ranks {
-        rank.begin(|group, _| {
-            let error = group.barrier().unwrap_err().to_string();
+        rank.begin(|files, _| {
+            let error = files.barrier().unwrap_err().to_string();
             assert!(error.contains("job 7: it was reset with `pario reset`"), "{error}");
-            group.barrier()
+            files.barrier()
         });
     }
     for rank in &ranks {
@@ -416,8 +416,8 @@ impl Pair {
             ..ClusterOptions::default()
         };
         let start = |rank| {
-            Rank::opening(&self.sandbox, options.clone(), (job, 3, rank), move |group| {
-                let open = group.options(mode).read(true).write(true).create(true);
+            Rank::opening(&self.sandbox, options.clone(), (job, 3, rank), move |files| {
+                let open = files.options(mode).read(true).write(true).create(true);
                 open.disks(["b/far"]).open(path)
             })
         };
@@ -592,15 +592,15 @@ fn the_old_names_of_commands_work() {
     let output = old(&sandbox, PFSDSTAT, &["pario-data", "-f", "/none"]);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     let cluster = Cluster::connect(&sandbox.file("pario-data").display().to_string()).unwrap();
-    let group = Group::new(&cluster, "old", 1, 0).unwrap();
-    let file = group.create("/f", Mode::Log).unwrap();
+    let files = Job::new("old", 1, 0).unwrap().files(&cluster);
+    let file = files.create("/f", Mode::Log).unwrap();
     let output = old(&sandbox, PFSDSTAT, &["pario-data", "-f", "/f"]);
     assert!(stdout(&output).contains("M_LOG"), "{}", stdout(&output));
     let output = old(&sandbox, PFSDRESET, &["pario-data", "/f"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let output = old(&sandbox, PFSDRESET, &["pario-data"]);
     assert_eq!(stdout(&output), "job old: forgotten; calls that waited have failed\n");
-    drop((file, group, cluster));
+    drop((file, files, cluster));
 
     let output = old(&sandbox, PFSDEXIT, &["pario-data"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

@@ -1,53 +1,54 @@
-//! How what was changed gets to the disk: by a few ranks, in large pieces, and all or nothing if that
-//! was wanted.
+//! The flush: a few ranks write the changed pages in large pieces, in place or into a new file that
+//! replaces the old one.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use super::agreement::{Trouble, agree};
-use super::disk::{Disk, Stretch};
-use super::place::{Place, Wanted};
-use super::share::Share;
-use super::{CachedFile, Memory};
+use super::agreement::{RankFailure, agree};
+use super::backing_io::{BackingIo, PageSpan};
+use super::io_share::IoShare;
+use super::source::{BackingOptions, CachedFileSource};
+use super::{CacheMemory, CachedFile};
 use crate::error::Error;
 
-/// Pages that follow each other in the file and are written with one call.
-pub struct Dirty {
-    /// Where they begin in the file.
+/// Consecutive pages of the file that are written with one call.
+pub struct DirtyRun {
+    /// Their offset in the file.
     pub offset: u64,
-    /// Where they are in memory.
-    pub stretches: Vec<Stretch>,
-    /// Which pages these are.
+    /// Their bytes in the array.
+    pub spans: Vec<PageSpan>,
+    /// The numbers of the pages.
     pub pages: Range<u64>,
 }
 
-/// How far a flush has come on this rank.
+/// A step that a flush has reached on this rank.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// It has written some pages, and will write more or sync.
+pub enum FlushStep {
+    /// This rank has written some pages; more writes or a sync follow.
     Wrote,
-    /// What it wrote is durable.
+    /// The writes of this rank are durable.
     Synced,
-    /// It is about to put the new file in the place of the old one.
+    /// This rank is about to rename the new file over the old one.
     Replacing,
-    /// It has done so.
+    /// The new file has replaced the old one.
     Replaced,
 }
 
-/// The file beside the old one; it is deleted unless it has taken its place.
-struct Beside(Option<Place>);
+/// The new file beside the old one; dropping it deletes the file, unless it has replaced the old
+/// one.
+struct TemporaryFile(Option<CachedFileSource>);
 
-impl Drop for Beside {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
-        if let Some(place) = &self.0 {
-            place.remove();
+        if let Some(source) = &self.0 {
+            source.remove();
         }
     }
 }
 
 impl CachedFile {
-    /// Writes what was changed since the last time, together with all others.
+    /// Writes the changes since the last flush. Collective.
     pub(super) fn write_back(&mut self, call: &str) -> Result<(), Error> {
         self.memory.fence()?;
         let is_changed = self.is_changed.load(Ordering::Relaxed);
@@ -59,8 +60,11 @@ impl CachedFile {
             return Ok(());
         }
         let end = self.end.now()?;
-        let done =
-            if self.settings.replace { self.replace(call, end) } else { self.write(call, end) };
+        let done = if self.settings.replace {
+            self.replace(call, end)
+        } else {
+            self.write_in_place(call, end)
+        };
         match &done {
             Ok(()) => self.is_changed.store(false, Ordering::Relaxed),
             Err(error @ Error::Cached { is_final: true, .. }) => self.poison = Some(error.clone()),
@@ -69,102 +73,106 @@ impl CachedFile {
         done
     }
 
-    fn share_of_writing(&self) -> Option<Share> {
-        Share::of(&self.team, &self.place, self.settings.writers)
+    fn share_of_writing(&self) -> Option<IoShare> {
+        IoShare::of_team(&self.team, &self.source, self.settings.writers)
     }
 
-    fn reached(&self, step: Step) {
+    fn reached(&self, step: FlushStep) {
         if let Some(observer) = self.settings.observer {
             observer(step);
         }
     }
 
-    /// Writes what was changed to its place.
-    fn write(&self, call: &str, end: u64) -> Result<(), Error> {
-        let done = match &self.disk {
-            Some(disk) => self.write_share(disk, end),
+    /// Writes the changed pages in place.
+    fn write_in_place(&self, call: &str, end: u64) -> Result<(), Error> {
+        let done = match &self.backing {
+            Some(backing) => self.write_share(backing, end),
             None => Ok(()),
         };
         agree(&self.team, &self.path, call, &done.map(|()| 0)).map(drop)
     }
 
-    fn write_share(&self, disk: &Disk, end: u64) -> Result<(), Trouble> {
+    fn write_share(&self, backing: &BackingIo, end: u64) -> Result<(), RankFailure> {
         if let Some(share) = self.share_of_writing() {
             let dirty = self.memory.dirty(share, end)?;
-            // Nobody uses the pages: they may be called written before they are.
+            // No rank uses the pages, so that the order of mark and write does not matter.
             self.memory.mark(&dirty, false)?;
-            if let Err(why) = self.store(disk, &dirty) {
+            if let Err(why) = self.store(backing, &dirty) {
                 self.memory.mark(&dirty, true)?;
                 return Err(why);
             }
-            // Whoever has the last page: it ends the file, unless its writer had failed before.
+            // The rank whose share has the last page extends the file: the page may be unchanged.
             let last = end.saturating_sub(1) / self.memory.array().page_len();
             if share.has(last) {
-                disk.reach(end).map_err(|why| why.doing("cannot make the file longer"))?;
+                backing.extend_to(end).map_err(|why| why.context("cannot make the file longer"))?;
             }
         }
-        // Also what was written before the flush, to make room.
-        disk.sync()?;
-        self.reached(Step::Synced);
+        // This includes pages that were written before the flush, to free their frames.
+        backing.sync()?;
+        self.reached(FlushStep::Synced);
         Ok(())
     }
 
-    fn store(&self, disk: &Disk, dirty: &[Dirty]) -> Result<(), Trouble> {
-        for Dirty { offset, stretches, .. } in dirty {
-            let stored = disk.store(self.memory.array(), stretches, *offset);
-            stored.map_err(|why| why.doing("cannot write"))?;
-            self.reached(Step::Wrote);
+    fn store(&self, backing: &BackingIo, dirty: &[DirtyRun]) -> Result<(), RankFailure> {
+        for DirtyRun { offset, spans, .. } in dirty {
+            let stored = backing.store(self.memory.array(), spans, *offset);
+            stored.map_err(|why| why.context("cannot write"))?;
+            self.reached(FlushStep::Wrote);
         }
         Ok(())
     }
 
-    /// Writes everything to a file beside the old one, which then takes its place.
+    /// Writes all pages to a new file, which then replaces the old one.
     fn replace(&self, call: &str, end: u64) -> Result<(), Error> {
         let (team, path) = (&self.team, &self.path);
         let is_first = team.rank() == 0;
-        let made = is_first.then(|| self.place.beside());
-        let told = made.as_ref().and_then(|made| made.as_ref().err());
-        let told = told.map(|why| why.clone().doing("cannot make a file beside it"));
-        let mut beside = Beside(made.and_then(Result::ok));
-        agree(team, path, call, &told.map_or(Ok(0), Err))?;
-        let name = beside.0.as_ref().map(Place::to_bytes).unwrap_or_default();
-        let place = self.place.at(&team.gather(&name)?.swap_remove(0));
-        // The old file is as it was, whatever happens: nothing is final.
-        let done = self.write_all(&place, end).map_err(|why| Trouble { is_final: false, ..why });
+        let created = is_first.then(|| self.source.create_beside());
+        let failure = created.as_ref().and_then(|created| created.as_ref().err());
+        let failure = failure.map(|why| why.clone().context("cannot make a file beside it"));
+        let mut temporary = TemporaryFile(created.and_then(Result::ok));
+        agree(team, path, call, &failure.map_or(Ok(0), Err))?;
+        let name = temporary.0.as_ref().map(CachedFileSource::to_bytes).unwrap_or_default();
+        let new_file = self.source.at(&team.gather(&name)?.swap_remove(0));
+        // The old file is unchanged, whatever happens: no failure is final.
+        let done =
+            self.write_all(&new_file, end).map_err(|why| RankFailure { is_final: false, ..why });
         agree(team, path, call, &done.map(|()| 0))?;
         let mut done = Ok(0);
         if is_first {
-            self.reached(Step::Replacing);
-            match self.place.replace_by(&place) {
+            self.reached(FlushStep::Replacing);
+            match self.source.replace_by(&new_file) {
                 Ok(()) => {
-                    beside.0 = None;
-                    self.reached(Step::Replaced);
+                    temporary.0 = None;
+                    self.reached(FlushStep::Replaced);
                 }
                 Err(why) => {
-                    done = Err(why.doing("cannot put the new file in place of the old one"))
+                    done = Err(why.context("cannot put the new file in place of the old one"))
                 }
             }
         }
         agree(team, path, call, &done).map(drop)
     }
 
-    fn write_all(&self, place: &Place, end: u64) -> Result<(), Trouble> {
+    fn write_all(&self, new_file: &CachedFileSource, end: u64) -> Result<(), RankFailure> {
         let Some(share) = self.share_of_writing() else { return Ok(()) };
-        let wanted = Wanted { write: true, ..Wanted::default() };
-        let backing = place.open(wanted).map_err(|why| why.doing("cannot open the file beside"))?;
-        let disk = Disk::new(backing, &self.counted, self.settings.is_copying);
+        let options = BackingOptions { write: true, ..BackingOptions::default() };
+        let file =
+            new_file.open(options).map_err(|why| why.context("cannot open the file beside"))?;
+        let backing = BackingIo::new(file, &self.counters, self.settings.is_copying);
         let all = match &self.memory {
-            Memory::Whole(whole) => whole.dirty(share, end, true)?,
-            Memory::Resident(_) => return Err(Trouble::invalid("holds only a part of the file")),
+            CacheMemory::Whole(whole) => whole.dirty(share, end, true)?,
+            CacheMemory::Pages(_) => {
+                return Err(RankFailure::invalid("holds only a part of the file"));
+            }
         };
-        self.store(&disk, &all)?;
+        self.store(&backing, &all)?;
         if self.team.rank() == 0 {
-            disk.reach(end).map_err(|why| why.doing("cannot make the file longer"))?;
-            // An empty file has to be durable, too.
-            disk.note_change();
+            backing.extend_to(end).map_err(|why| why.context("cannot make the file longer"))?;
+            // An empty file must become durable, too.
+            backing.note_change();
         }
-        disk.sync()?;
-        self.reached(Step::Synced);
+        backing.sync()?;
+        self.reached(FlushStep::Synced);
         Ok(())
     }
 }

@@ -1,23 +1,23 @@
-//! Files that are in the memory of all processes of a job.
+//! Cached files: files in the memory of all processes of a job.
 //!
-//! A [`CachedFile`] is opened by all ranks of a [`Team`] together: a few of them read it in large
-//! pieces, and afterwards each rank reads and writes it wherever it wants, as fast as memory is, with
-//! a pointer of its own. [`flush`](CachedFile::flush) and [`close`](CachedFile::close), called by all
-//! together, write back what was changed. docs/memory.md tells how, and what can be relied on.
+//! All ranks of a job open a [`CachedFile`] together, with [`Job::cache`] or [`Job::cache_with`]. A few
+//! of them read it in large pieces; then each rank reads and writes any bytes at the speed of memory,
+//! with a pointer of its own. The collective calls [`flush`](CachedFile::flush) and
+//! [`close`](CachedFile::close) write changes back. docs/memory.md describes how, and the guarantees.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;
 //! # let path = dir.path().join("mesh.bin");
-//! use pario::{CachedFile, CachedOptions};
+//! use pario::{CachedOptions, Job};
 //!
-//! let team = pario::team::from_env()?; // no cluster is needed for plain files
-//! let mut mesh = CachedOptions::new().write(true).create(true).open(&team, &path)?;
-//! mesh.reserve(8 * u64::from(team.size()))?; // how long it can become; more does no harm
-//! mesh.write_at(&[7; 8], 8 * u64::from(team.rank()))?; // a copy, not a system call
+//! let job = Job::from_env()?; // plain files need no cluster
+//! let mut mesh = job.cache_with(&path, &CachedOptions::new().write(true).create(true))?;
+//! mesh.reserve(8 * u64::from(job.size()))?; // how long it can become; more does no harm
+//! mesh.write_at(&[7; 8], 8 * u64::from(job.rank()))?; // a copy, not a system call
 //! mesh.close()?; // durable now
 //!
-//! let mesh = CachedFile::open(&team, &path)?;
+//! let mesh = job.cache(&path)?;
 //! let mut element = [0; 8];
 //! mesh.read_exact_at(&mut element, 0)?;
 //! assert_eq!(element, [7; 8]);
@@ -26,16 +26,15 @@
 //! ```
 
 mod agreement;
-mod disk;
-mod end;
+mod backing_io;
+mod file_end;
 mod flush;
-mod group;
+mod io_share;
 mod options;
-mod place;
+mod page_cache;
 mod pointer;
-mod resident;
-mod share;
-mod whole;
+mod source;
+mod whole_file_cache;
 
 use std::fmt;
 use std::sync::Arc;
@@ -43,106 +42,104 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pario_team::{RawArray, Team};
 
-pub use disk::CachedStatistics;
+pub use backing_io::CachedStatistics;
 #[doc(hidden)]
-pub use flush::Step;
+pub use flush::FlushStep;
 pub use options::CachedOptions;
-pub use place::Place;
+pub use source::CachedFileSource;
 
 use crate::error::Error;
-use agreement::{Trouble, agree};
-use disk::{Counted, Disk};
-use end::End;
-use flush::Dirty;
-use options::Settings;
-use resident::{Resident, Using};
-use share::Share;
-use whole::Whole;
+use crate::job::Job;
+use agreement::{RankFailure, agree};
+use backing_io::{BackingIo, IoCounters};
+use file_end::FileEnd;
+use flush::DirtyRun;
+use io_share::IoShare;
+use options::OpenSettings;
+use page_cache::{PageCache, PageIo};
+use whole_file_cache::WholeFileCache;
 
 /// The largest offset of a byte.
 const OFFSET_LIMIT: u64 = 1 << 62;
 
-/// A file in the memory of all ranks of a team, as one of them has it open.
+/// A file in the memory of all ranks of a job, as one of them has it open; made by [`Job::cache`] and
+/// [`Job::cache_with`].
 ///
-/// `open`, `reserve`, `flush` and `close` are called by all ranks together, and fail for all of them
-/// if they fail for one; everything else is this rank's own business. Ranks that write the same bytes
-/// at the same time may leave a mixture of them.
+/// The open, `reserve`, `flush` and `close` are collective: if they fail for one rank, they fail for
+/// all. All other calls concern this rank alone. Ranks that write the same bytes at the same time may
+/// leave a mixture of them.
 ///
-/// What one rank has written the others see after a barrier of the team, and at the latest after a
-/// flush. Bytes that nobody has written are zero. What was not flushed when the file is dropped, or
-/// when a process of the job ends, is lost; what was flushed is not.
+/// The other ranks see the writes of a rank after a barrier of the job, and at the latest after a
+/// flush. Unwritten bytes are zero. Bytes that were not flushed when the file is dropped, or when a
+/// process of the job ends, are lost; flushed bytes are safe.
 ///
-/// It can also be used with [`Read`](std::io::Read), [`Write`](std::io::Write) and
-/// [`Seek`](std::io::Seek), with a pointer of this rank's own; the flush of `Write` does nothing.
+/// [`Read`](std::io::Read), [`Write`](std::io::Write) and [`Seek`](std::io::Seek) use a pointer of
+/// this rank; the flush of `Write` does nothing.
 pub struct CachedFile {
+    job: Job,
     team: Team,
-    place: Place,
+    source: CachedFileSource,
     path: String,
-    settings: Settings,
-    end: End,
-    memory: Memory,
-    /// The file, if this rank has something to do with it.
-    disk: Option<Disk>,
-    /// How long it may become; nothing was said yet at first.
+    settings: OpenSettings,
+    end: FileEnd,
+    memory: CacheMemory,
+    /// The backing file, if this rank reads or writes it.
+    backing: Option<BackingIo>,
+    /// The reserved length; none before the first `reserve`.
     room: Option<u64>,
     position: u64,
-    /// Whether this rank has changed something since the last flush.
+    /// Whether this rank has written since the last flush.
     is_changed: AtomicBool,
-    /// A sync has failed: no later success is reported.
+    /// The error of a failed sync: every later flush fails with it.
     poison: Option<Error>,
-    counted: Arc<Counted>,
+    counters: Arc<IoCounters>,
 }
 
-/// Where the bytes are.
-enum Memory {
-    /// All of them in memory.
-    Whole(Whole),
-    /// Some pages of them.
-    Resident(Resident),
+/// The pages in memory.
+enum CacheMemory {
+    /// All pages of the file.
+    Whole(WholeFileCache),
+    /// Some pages of the file.
+    Pages(PageCache),
 }
 
 impl CachedFile {
-    /// Opens a file for reading, together with all ranks of the team.
-    pub fn open(team: &Team, place: impl Into<Place>) -> Result<Self, Error> {
-        CachedOptions::new().read(true).open(team, place)
-    }
-
-    /// The path with which it was opened.
+    /// The path with which the file was opened.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The team that has it open.
-    pub fn team(&self) -> &Team {
-        &self.team
+    /// The job that has the file open.
+    pub fn job(&self) -> &Job {
+        &self.job
     }
 
-    /// How long it is: to the highest byte that anybody has written.
+    /// The length: up to the highest byte that any rank has written.
     pub fn len(&self) -> Result<u64, Error> {
         self.end.now()
     }
 
-    /// Whether nothing is in it.
+    /// Whether the file has no bytes.
     pub fn is_empty(&self) -> Result<bool, Error> {
         Ok(self.len()? == 0)
     }
 
-    /// What this rank has read from the disk and written to it.
+    /// The transfers of this rank between the file and its disk.
     pub fn statistics(&self) -> CachedStatistics {
-        self.counted.now()
+        self.counters.now()
     }
 
-    /// Says how long the file can become, together with all others; nobody can write before. To say
-    /// too much does no harm: the file gets as long as what is written. It cannot be less than what
-    /// is in the file already. It may be said again.
+    /// Sets how long the file can become. No rank can write before. A length that is too large does
+    /// no harm, because the file becomes as long as its highest written byte. A length below that of
+    /// the file is an error. The ranks may call this again. Collective.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let path = dir.path().join("x");
-    /// # let team = pario::team::Team::meet("reserve", 1, 0)?;
+    /// # let job = pario::Job::new("reserve", 1, 0)?;
     /// # use pario::CachedOptions;
-    /// let mut file = CachedOptions::new().write(true).create(true).open(&team, &path)?;
+    /// let mut file = job.cache_with(&path, &CachedOptions::new().write(true).create(true))?;
     /// assert!(file.write_at(b"1", 0).is_err()); // nothing is reserved
     /// file.reserve(1000)?;
     /// file.write_at(b"1", 9)?;
@@ -155,8 +152,8 @@ impl CachedFile {
     pub fn reserve(&mut self, bytes: u64) -> Result<(), Error> {
         self.memory.fence()?;
         let call = format!("reserve of {bytes} bytes for {}", self.path);
-        let wish = self.check_wish(bytes);
-        agree(&self.team, &self.path, &call, &wish.map(|()| 0))?;
+        let checked = self.check_reserve(bytes);
+        agree(&self.team, &self.path, &call, &checked.map(|()| 0))?;
         let end = self.end.now()?;
         if bytes < end {
             return Err(Error::invalid(format!(
@@ -164,55 +161,57 @@ impl CachedFile {
                 self.path
             )));
         }
-        if let Memory::Whole(whole) = &self.memory
+        if let CacheMemory::Whole(whole) = &self.memory
             && whole.len() < bytes
         {
-            let larger = Whole::new(&self.team, &self.path, bytes)?;
+            let larger = WholeFileCache::new(&self.team, &self.path, bytes)?;
             if self.settings.prefault {
                 larger.array().prefault()?;
             }
             let (rank, size) = (self.team.rank(), self.team.size());
-            let copied = match Share::of_rank(rank, size, size) {
+            let copied = match IoShare::of_rank(rank, size, size) {
                 Some(share) => larger.copy_from(whole, share, end),
                 None => Ok(()),
             };
             agree(&self.team, &self.path, &call, &copied.map(|()| 0))?;
-            self.memory = Memory::Whole(larger);
+            self.memory = CacheMemory::Whole(larger);
         }
         self.room = Some(bytes);
         Ok(())
     }
 
-    fn check_wish(&self, bytes: u64) -> Result<(), Trouble> {
+    fn check_reserve(&self, bytes: u64) -> Result<(), RankFailure> {
         if !self.settings.write {
-            return Err(Trouble::invalid(
+            return Err(RankFailure::invalid(
                 "cannot reserve anything: the file was opened for reading only",
             ));
         }
         if bytes > OFFSET_LIMIT {
-            return Err(Trouble::invalid("cannot reserve more than 2^62 bytes"));
+            return Err(RankFailure::invalid("cannot reserve more than 2^62 bytes"));
         }
         Ok(())
     }
 
-    /// Reads into a buffer from an offset on; fewer bytes than asked for only at the end.
+    /// Reads into a buffer from an offset on; fewer bytes than the buffer has only at the end.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
         if !self.settings.read {
             let path = &self.path;
             return Err(Error::invalid(format!("{path}: the file was not opened for reading")));
         }
-        let wanted = offset.saturating_add(buffer.len() as u64);
-        let left = self.end.enough(wanted)?.saturating_sub(offset);
+        let last = offset.saturating_add(buffer.len() as u64);
+        let left = self.end.at_least(last)?.saturating_sub(offset);
         let here = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
         match &self.memory {
             _ if here == 0 => {}
-            Memory::Whole(whole) => whole.get(&mut buffer[..here], offset)?,
-            Memory::Resident(pages) => pages.get(&self.using()?, &mut buffer[..here], offset)?,
+            CacheMemory::Whole(whole) => whole.get(&mut buffer[..here], offset)?,
+            CacheMemory::Pages(pages) => {
+                pages.get(&self.page_io()?, &mut buffer[..here], offset)?
+            }
         }
         Ok(here)
     }
 
-    /// Reads exactly as many bytes as the buffer has; that there are fewer before the end is an error.
+    /// Fills a buffer from an offset on. If the file has fewer bytes, the call fails.
     pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), Error> {
         let wanted = buffer.len();
         if self.read_at(buffer, offset)? == wanted {
@@ -222,7 +221,7 @@ impl CachedFile {
         Err(Error::Ended { path, len, offset, wanted: wanted as u64 })
     }
 
-    /// Writes all of a buffer from an offset on, within what was reserved.
+    /// Writes all of a buffer from an offset on, within the reserved length.
     pub fn write_at(&self, buffer: &[u8], offset: u64) -> Result<(), Error> {
         let room = self.writable_room()?;
         if self.settings.append {
@@ -240,17 +239,17 @@ impl CachedFile {
         self.put(buffer, offset)
     }
 
-    /// Writes all of a buffer to the end of the file, of a file that was opened for it. No two
-    /// appends overlap, whoever makes them. Where it begins.
+    /// Writes all of a buffer at the end of a file that was opened for appending, and returns its
+    /// offset. No two appends overlap, on any ranks.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let path = dir.path().join("log");
-    /// # let team = pario::team::Team::meet("append", 1, 0)?;
+    /// # let job = pario::Job::new("append", 1, 0)?;
     /// # use pario::CachedOptions;
     /// std::fs::write(&path, "old\n").unwrap();
-    /// let mut log = CachedOptions::new().write(true).append(true).open(&team, &path)?;
+    /// let mut log = job.cache_with(&path, &CachedOptions::new().write(true).append(true))?;
     /// log.reserve(1000)?;
     /// assert_eq!(log.append(b"new\n")?, 4);
     /// log.close()?;
@@ -264,7 +263,7 @@ impl CachedFile {
             let path = &self.path;
             return Err(Error::invalid(format!("{path}: it was not opened for appending")));
         }
-        match self.end.take(buffer.len() as u64, room)? {
+        match self.end.append(buffer.len() as u64, room)? {
             Ok(start) if buffer.is_empty() => Ok(start),
             Ok(start) => self.put(buffer, start).map(|()| start),
             Err(end) => Err(self.beyond(buffer.len(), end, room)),
@@ -297,65 +296,65 @@ impl CachedFile {
             self.is_changed.store(true, Ordering::Relaxed);
         }
         match &self.memory {
-            Memory::Whole(whole) => whole.put(buffer, offset),
-            Memory::Resident(pages) => pages.put(&self.using()?, buffer, offset),
+            CacheMemory::Whole(whole) => whole.put(buffer, offset),
+            CacheMemory::Pages(pages) => pages.put(&self.page_io()?, buffer, offset),
         }
     }
 
-    fn using(&self) -> Result<Using<'_>, Error> {
+    fn page_io(&self) -> Result<PageIo<'_>, Error> {
         let missing = || Error::other(format!("{}: this rank does not have the file", self.path));
-        let disk = self.disk.as_ref().ok_or_else(missing)?;
-        Ok(Using { disk, end: &self.end, path: &self.path, team: &self.team })
+        let backing = self.backing.as_ref().ok_or_else(missing)?;
+        Ok(PageIo { backing, end: &self.end, path: &self.path, team: &self.team })
     }
 
-    /// Makes durable what all ranks have written, together with all of them. If nobody has written
-    /// anything since the last time, nothing is done. If it fails, it fails for all, what was flushed
-    /// before is kept, and it can be tried again; after a sync that failed, it fails for ever.
+    /// Makes the writes of all ranks durable. If no rank has written since the last flush, no disk is
+    /// touched. A flush that fails, fails for all ranks; bytes that were flushed before are safe, and
+    /// the ranks can try again. After a failed sync every flush fails. Collective.
     pub fn flush(&mut self) -> Result<(), Error> {
         let call = format!("flush of {}", self.path);
         self.write_back(&call)
     }
 
-    /// Makes durable what all ranks have written, and closes the file, together with all of them.
-    /// It is closed also if that fails: who wants to try again calls [`flush`](Self::flush) before.
+    /// Makes the writes of all ranks durable, and closes the file. A close that fails closes the file
+    /// as well: to be able to try again, call [`flush`](Self::flush) first. Collective.
     pub fn close(mut self) -> Result<(), Error> {
         let call = format!("close of {}", self.path);
         self.write_back(&call)
     }
 }
 
-impl Memory {
+impl CacheMemory {
     fn fence(&self) -> Result<(), Error> {
         match self {
             Self::Whole(whole) => whole.fence(),
-            Self::Resident(pages) => pages.fence(),
+            Self::Pages(pages) => pages.fence(),
         }
     }
 
     fn array(&self) -> &RawArray {
         match self {
             Self::Whole(whole) => whole.array(),
-            Self::Resident(pages) => pages.array(),
+            Self::Pages(pages) => pages.array(),
         }
     }
 
-    fn dirty(&self, share: Share, end: u64) -> Result<Vec<Dirty>, Trouble> {
+    fn dirty(&self, share: IoShare, end: u64) -> Result<Vec<DirtyRun>, RankFailure> {
         match self {
             Self::Whole(whole) => whole.dirty(share, end, false),
-            Self::Resident(pages) => pages.dirty(share, end),
+            Self::Pages(pages) => pages.dirty(share, end),
         }
     }
 
-    fn mark(&self, dirty: &[Dirty], is_changed: bool) -> Result<(), Trouble> {
+    fn mark(&self, dirty: &[DirtyRun], is_changed: bool) -> Result<(), RankFailure> {
         match self {
             Self::Whole(whole) => whole.mark(dirty, is_changed),
-            Self::Resident(pages) => pages.mark(dirty, is_changed),
+            Self::Pages(pages) => pages.mark(dirty, is_changed),
         }
     }
 }
 
 impl fmt::Debug for CachedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CachedFile({:?}, {:?})", self.path, self.team)
+        write!(f, "CachedFile({:?}, {:?})", self.path, self.job)
     }
 }

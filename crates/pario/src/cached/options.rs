@@ -1,4 +1,4 @@
-//! How a cached file is opened.
+//! Options to open a cached file.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,27 +8,29 @@ use pario_proto::Access;
 use pario_team::Team;
 use rustix::io::Errno;
 
-use super::agreement::{Trouble, agree};
-use super::disk::{Counted, Disk};
-use super::end::End;
-use super::flush::Step;
-use super::place::{Backing, Place, Wanted};
-use super::resident::Resident;
-use super::share::{Share, sees};
-use super::whole::Whole;
-use super::{CachedFile, Memory};
+use super::agreement::{RankFailure, agree};
+use super::backing_io::{BackingIo, IoCounters};
+use super::file_end::FileEnd;
+use super::flush::FlushStep;
+use super::io_share::{IoShare, can_access};
+use super::page_cache::PageCache;
+use super::source::{BackingFile, BackingOptions, CachedFileSource};
+use super::whole_file_cache::WholeFileCache;
+use super::{CacheMemory, CachedFile};
 use crate::error::Error;
+use crate::job::Job;
 
-/// Ranks that read or write at a time, if nothing else is said.
-const FEW: u32 = 4;
+/// The default number of ranks that read or write for all.
+const DEFAULT_IO_RANKS: u32 = 4;
 
-/// How a cached file is opened. All ranks say the same.
+/// Options to open a cached file, for [`Job::cache_with`](crate::Job::cache_with). All ranks must give
+/// the same options.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("state");
-/// # let team = pario::team::Team::meet("options", 1, 0)?;
+/// # let job = pario::Job::new("options", 1, 0)?;
 /// use pario::CachedOptions;
 ///
 /// let options = CachedOptions::new()
@@ -36,7 +38,7 @@ const FEW: u32 = 4;
 ///     .write(true)
 ///     .create(true)
 ///     .replace(true); // a crash leaves the old file or the new one
-/// let mut state = options.open(&team, &path)?;
+/// let mut state = job.cache_with(&path, &options)?;
 /// state.reserve(1 << 20)?;
 /// state.write_at(b"step 7", 0)?;
 /// state.close()?;
@@ -45,13 +47,14 @@ const FEW: u32 = 4;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "it opens nothing until `open` is called"]
+#[must_use = "it opens nothing until `Job::cache_with` is called"]
 pub struct CachedOptions {
-    pub(super) settings: Settings,
+    pub(super) settings: OpenSettings,
 }
 
+/// The options as values.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct OpenSettings {
     pub read: bool,
     pub write: bool,
     create: bool,
@@ -65,7 +68,7 @@ pub struct Settings {
     pub writers: u32,
     mode: u32,
     pub is_copying: bool,
-    pub observer: Option<fn(Step)>,
+    pub observer: Option<fn(FlushStep)>,
 }
 
 impl Default for CachedOptions {
@@ -75,9 +78,9 @@ impl Default for CachedOptions {
 }
 
 impl CachedOptions {
-    /// Nothing is wanted yet.
+    /// Neither reading nor writing.
     pub fn new() -> Self {
-        let settings = Settings {
+        let settings = OpenSettings {
             read: false,
             write: false,
             create: false,
@@ -87,8 +90,8 @@ impl CachedOptions {
             replace: false,
             memory: None,
             prefault: false,
-            readers: FEW,
-            writers: FEW,
+            readers: DEFAULT_IO_RANKS,
+            writers: DEFAULT_IO_RANKS,
             mode: 0o644,
             is_copying: false,
             observer: None,
@@ -96,201 +99,201 @@ impl CachedOptions {
         Self { settings }
     }
 
-    /// For reading: the file is read when it is opened.
+    /// Opens the file for reading: the open reads it.
     pub fn read(mut self, yes: bool) -> Self {
         self.settings.read = yes;
         self
     }
 
-    /// For writing. A file that is opened for writing and not for reading is emptied, unless it is
-    /// appended to.
+    /// Opens the file for writing. The open empties a file that is not opened for reading or
+    /// appending, too.
     pub fn write(mut self, yes: bool) -> Self {
         self.settings.write = yes;
         self
     }
 
-    /// For what an access says.
+    /// Opens the file for reading, writing or both.
     pub fn access(self, access: Access) -> Self {
         self.read(access.read).write(access.write)
     }
 
-    /// Creates the file if it is not there.
+    /// Creates the file if it does not exist.
     pub fn create(mut self, yes: bool) -> Self {
         self.settings.create = yes;
         self
     }
 
-    /// Creates the file; that it is there already is an error.
+    /// Creates the file; an existing file is an error.
     pub fn create_new(mut self, yes: bool) -> Self {
         self.settings.create_new = yes;
         self
     }
 
-    /// Empties a file that is there.
+    /// Empties an existing file.
     pub fn truncate(mut self, yes: bool) -> Self {
         self.settings.truncate = yes;
         self
     }
 
-    /// Every write goes to the end of the file, wherever the others have moved it.
+    /// Every write goes to the current end of the file.
     pub fn append(mut self, yes: bool) -> Self {
         self.settings.append = yes;
         self
     }
 
-    /// A flush writes a new file beside the old one and puts it in its place when it is durable: a
-    /// crash leaves the one or the other. Each flush writes the whole file.
+    /// A flush writes a new file beside the old one, and renames it over the old one when it is
+    /// durable: a crash leaves the old file or the new one. Each flush writes the whole file.
     ///
-    /// The file keeps its permissions and owner; other names of it (hard links) keep the old one.
-    /// A process that is killed during a flush leaves `.NAME.pario-NUMBER` behind, which is of no use.
+    /// The file keeps its permissions and owner; other names of it (hard links) keep the old file.
+    /// A process that is killed during a flush leaves `.NAME.pario-NUMBER` behind, which can be
+    /// deleted.
     pub fn replace(mut self, yes: bool) -> Self {
         self.settings.replace = yes;
         self
     }
 
-    /// How much memory all ranks together use for pages of the file: pages that are not there are
-    /// read when they are needed, and others make room for them. What was written may get to the
-    /// disk before a flush; it is durable after the flush, as always.
+    /// The memory that all ranks together use for pages of the file. A rank reads a page that is not
+    /// in memory when it uses it, and removes another page for it. Writes may reach the disk before a
+    /// flush; they are durable after the flush, as always.
     ///
-    /// If nothing is said, all of the file is in memory. A plain file can be kept so only by a team on
-    /// one machine.
+    /// By default the whole file is in memory. A plain file can be limited so only in a job on one
+    /// machine.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.settings.memory = Some(bytes);
         self
     }
 
-    /// Takes the memory for what is reserved at once, and not page by page when it is first written:
-    /// writing is at the speed of memory from the first byte on, and what was reserved in vain is
-    /// taken as well. It means nothing together with [`memory`](Self::memory).
+    /// Takes the memory for all reserved bytes at once, and not page by page at the first write:
+    /// writes then have the speed of memory from the first byte on. Reserved bytes that no rank
+    /// writes take memory as well. This has no effect together with [`memory`](Self::memory).
     pub fn prefault(mut self, yes: bool) -> Self {
         self.settings.prefault = yes;
         self
     }
 
-    /// How many ranks read from the disk at a time when the file is opened: 4 if nothing is said.
+    /// The number of ranks that read the file when it is opened: 4 by default.
     pub fn readers(mut self, count: u32) -> Self {
         self.settings.readers = count;
         self
     }
 
-    /// How many ranks write to the disk at a time in a flush: 4 if nothing is said.
+    /// The number of ranks that write in a flush: 4 by default.
     pub fn writers(mut self, count: u32) -> Self {
         self.settings.writers = count;
         self
     }
 
-    /// Permissions of a new file: `0o644` if nothing is said.
+    /// The permissions of a new file: `0o644` by default.
     pub fn mode(mut self, mode: u32) -> Self {
         self.settings.mode = mode;
         self
     }
 
-    /// Bytes go through memory of the process that reads or writes, as they do to ranks of other
-    /// machines.
+    /// Moves bytes through a buffer of the process that reads or writes, as on several machines.
     #[doc(hidden)]
     pub fn copying(mut self, yes: bool) -> Self {
         self.settings.is_copying = yes;
         self
     }
 
-    /// Is called at each step of a flush.
+    /// Calls a function at each step of a flush.
     #[doc(hidden)]
-    pub fn observer(mut self, observer: fn(Step)) -> Self {
+    pub fn observer(mut self, observer: fn(FlushStep)) -> Self {
         self.settings.observer = Some(observer);
         self
     }
 
-    /// Opens the file together with all ranks of the team.
-    pub fn open(&self, team: &Team, place: impl Into<Place>) -> Result<CachedFile, Error> {
+    /// Opens the file. Collective.
+    pub(crate) fn open(&self, job: &Job, given: CachedFileSource) -> Result<CachedFile, Error> {
+        let team = &job.team()?;
         let settings = self.settings.clone();
-        let given = place.into();
-        let place = settings.check().and_then(|()| settings.check_reach(team, &given));
-        let place = place.and_then(|()| given.absolute());
-        let path = match (0..team.size()).all(|rank| sees(team, &given, rank)) {
-            true => place.as_ref().unwrap_or(&given).to_string(),
-            false => given.called(),
+        let source = settings.check().and_then(|()| settings.check_access(team, &given));
+        let source = source.and_then(|()| given.absolute());
+        let path = match (0..team.size()).all(|rank| can_access(team, &given, rank)) {
+            true => source.as_ref().unwrap_or(&given).to_string(),
+            false => given.common_name(),
         };
         let call = format!("open of {path} {settings}");
-        agree(team, &path, &call, &place.as_ref().map(|_| 0).map_err(Clone::clone))?;
-        let place = place.unwrap_or(given);
-        let counted = Arc::new(Counted::default());
+        agree(team, &path, &call, &source.as_ref().map(|_| 0).map_err(Clone::clone))?;
+        let source = source.unwrap_or(given);
+        let counters = Arc::new(IoCounters::default());
 
-        // The first one creates and empties it; the others find it so.
-        let first = (team.rank() == 0).then(|| settings.open_first(&place));
-        let told = match &first {
+        // Rank 0 creates and empties the file before the others open it.
+        let first = (team.rank() == 0).then(|| settings.open_first(&source));
+        let result = match &first {
             Some(Ok((_, len, _))) => Ok(*len),
             Some(Err(why)) => Err(why.clone()),
             None => Ok(0),
         };
-        let len = agree(team, &path, &call, &told)?[0];
+        let len = agree(team, &path, &call, &result)?[0];
 
-        let reading = Share::of(team, &place, settings.readers);
-        let writing = Share::of(team, &place, settings.writers);
-        let is_resident = settings.memory.is_some_and(|bytes| settings.write || len > bytes);
+        let reading = IoShare::of_team(team, &source, settings.readers);
+        let writing = IoShare::of_team(team, &source, settings.writers);
+        let is_partial = settings.memory.is_some_and(|bytes| settings.write || len > bytes);
         let is_emptied = matches!(&first, Some(Ok((_, _, true))));
         let opened = match first {
-            Some(Ok((backing, _, _))) => Ok(Some(backing)),
+            Some(Ok((file, _, _))) => Ok(Some(file)),
             Some(Err(why)) => Err(why),
-            None if reading.is_some() || writing.is_some() || is_resident => {
-                settings.open_again(&place).map(Some)
+            None if reading.is_some() || writing.is_some() || is_partial => {
+                settings.open_again(&source).map(Some)
             }
             None => Ok(None),
         };
-        let disk = opened.map(|backing| {
-            backing.map(|backing| Disk::new(backing, &counted, settings.is_copying))
-        });
-        let disk = disk.map_err(|why| why.doing("cannot open it"));
+        let backing = opened
+            .map(|file| file.map(|file| BackingIo::new(file, &counters, settings.is_copying)));
+        let backing = backing.map_err(|why| why.context("cannot open it"));
 
-        let end = End::new(team, len)?;
-        let memory = match settings.memory.filter(|_| is_resident) {
-            Some(bytes) => Memory::Resident(Resident::new(team, bytes)?),
-            None => Memory::Whole(Whole::new(team, &path, len)?),
+        let end = FileEnd::new(team, len)?;
+        let memory = match settings.memory.filter(|_| is_partial) {
+            Some(bytes) => CacheMemory::Pages(PageCache::new(team, bytes)?),
+            None => CacheMemory::Whole(WholeFileCache::new(team, &path, len)?),
         };
         let needed = settings.first_needed(len);
-        let is_taken = match &memory {
-            Memory::Whole(whole) if needed == 0 && len > 0 => {
-                let is_taken = whole.take();
-                // Nobody reads to where another one has not taken it.
+        let is_prefaulted = match &memory {
+            CacheMemory::Whole(whole) if needed == 0 && len > 0 => {
+                let is_prefaulted = whole.prefault_own();
+                // A rank reads into the memory of others, which must be provided by then.
                 team.barrier()?;
-                is_taken
+                is_prefaulted
             }
             _ => false,
         };
-        let loaded = match (&disk, reading, &memory) {
-            (Ok(Some(disk)), Some(share), Memory::Whole(whole)) => whole
-                .load(disk, share, needed, is_taken)
-                .and_then(|()| whole.fence().map_err(Trouble::from)),
+        let loaded = match (&backing, reading, &memory) {
+            (Ok(Some(backing)), Some(share), CacheMemory::Whole(whole)) => whole
+                .load(backing, share, needed, is_prefaulted)
+                .and_then(|()| whole.fence().map_err(RankFailure::from)),
             (Err(why), _, _) => Err(why.clone()),
             _ => Ok(()),
         };
         agree(team, &path, &call, &loaded.map(|()| 0))?;
-        if let (Memory::Whole(whole), true) = (&memory, settings.prefault) {
+        if let (CacheMemory::Whole(whole), true) = (&memory, settings.prefault) {
             whole.array().make_ready();
         }
-        let disk = disk.ok().flatten().filter(|_| settings.write || is_resident);
-        if let Some(disk) = disk.as_ref().filter(|_| is_emptied) {
-            disk.note_change();
+        let backing = backing.ok().flatten().filter(|_| settings.write || is_partial);
+        if let Some(backing) = backing.as_ref().filter(|_| is_emptied) {
+            backing.note_change();
         }
         Ok(CachedFile {
+            job: job.clone(),
             team: team.clone(),
-            place,
+            source,
             path,
             settings,
             end,
             memory,
-            disk,
+            backing,
             room: None,
             position: 0,
             is_changed: AtomicBool::new(is_emptied),
             poison: None,
-            counted,
+            counters,
         })
     }
 }
 
-impl Settings {
-    fn check(&self) -> Result<(), Trouble> {
-        let wrong = |text: &str| Err(Trouble::invalid(text));
+impl OpenSettings {
+    fn check(&self) -> Result<(), RankFailure> {
+        let wrong = |text: &str| Err(RankFailure::invalid(text));
         let wants_write = self.create || self.create_new || self.truncate || self.append;
         if !self.read && !self.write {
             return wrong("cannot open it for nothing: for reading, for writing, or both");
@@ -313,77 +316,79 @@ impl Settings {
         Ok(())
     }
 
-    /// Pages that are not in memory are read and written by whoever needs them.
-    fn check_reach(&self, team: &Team, place: &Place) -> Result<(), Trouble> {
-        let stranger = (0..team.size()).find(|rank| !sees(team, place, *rank));
-        match stranger.filter(|_| self.memory.is_some()) {
+    /// With limited memory, every rank must be able to read and write pages itself.
+    fn check_access(&self, team: &Team, source: &CachedFileSource) -> Result<(), RankFailure> {
+        let without_access = (0..team.size()).find(|rank| !can_access(team, source, *rank));
+        match without_access.filter(|_| self.memory.is_some()) {
             None => Ok(()),
-            Some(rank) => Err(Trouble::invalid(format!(
+            Some(rank) => Err(RankFailure::invalid(format!(
                 "cannot keep only a part of it in memory: it is a plain file of the machine of rank \
                  0, and rank {rank} is on another; keep all of it in memory, or put it into a cluster"
             ))),
         }
     }
 
-    /// Whether what is in the file does not matter.
+    /// Whether the open discards the old content.
     fn is_emptied(&self) -> bool {
         self.truncate || (!self.read && !self.append)
     }
 
-    fn wanted(&self) -> Wanted {
-        // Pages that are only partly written are read first.
+    fn backing_options(&self) -> BackingOptions {
+        // A rank reads a page before it writes a part of it.
         let needs_rest = self.memory.is_some() || self.append;
-        Wanted {
+        BackingOptions {
             read: self.read || needs_rest,
             write: self.write,
             mode: self.mode,
-            ..Wanted::default()
+            ..BackingOptions::default()
         }
     }
 
-    /// Opens it as the first one: the file, its length, and whether there was something that is not
-    /// there any more.
-    fn open_first(&self, place: &Place) -> Result<(Backing, u64, bool), Trouble> {
-        let wanted = self.wanted();
-        let cannot = |why: Trouble| why.doing("cannot open it");
+    /// Opens the file on rank 0. Returns it, its length, and whether old content was discarded.
+    fn open_first(
+        &self,
+        source: &CachedFileSource,
+    ) -> Result<(BackingFile, u64, bool), RankFailure> {
+        let options = self.backing_options();
+        let cannot = |why: RankFailure| why.context("cannot open it");
         let create = |is_new| {
-            let created = place.open(Wanted { create: true, is_new, ..wanted });
-            let created = created.map_err(|why| why.doing("cannot create it"))?;
-            place.sync_name().map_err(cannot)?;
-            Ok::<Backing, Trouble>(created)
+            let created = source.open(BackingOptions { create: true, is_new, ..options });
+            let created = created.map_err(|why| why.context("cannot create it"))?;
+            source.sync_name().map_err(cannot)?;
+            Ok::<BackingFile, RankFailure>(created)
         };
-        let backing = if self.create_new {
+        let file = if self.create_new {
             create(true)?
         } else {
-            match place.open(wanted) {
+            match source.open(options) {
                 Err(why) if self.create && why.number == Errno::NOENT.raw_os_error() => {
                     create(false)?
                 }
                 opened => opened.map_err(cannot)?,
             }
         };
-        let len = backing.len().map_err(cannot)?;
+        let len = file.len().map_err(cannot)?;
         if !self.is_emptied() || !self.write {
-            return Ok((backing, len, false));
+            return Ok((file, len, false));
         }
         if len > 0 && !self.replace {
-            backing.set_len(0).map_err(|why| why.doing("cannot empty it"))?;
+            file.set_len(0).map_err(|why| why.context("cannot empty it"))?;
         }
-        Ok((backing, 0, len > 0))
+        Ok((file, 0, len > 0))
     }
 
-    fn open_again(&self, place: &Place) -> Result<Backing, Trouble> {
-        place.open(self.wanted())
+    fn open_again(&self, source: &CachedFileSource) -> Result<BackingFile, RankFailure> {
+        source.open(self.backing_options())
     }
 
-    /// The first byte of the file that somebody may want to see.
+    /// The first byte of the file that the open must read.
     fn first_needed(&self, len: u64) -> u64 {
         if self.read || self.replace { 0 } else { len }
     }
 }
 
-/// What all ranks must say alike, for people.
-impl fmt::Display for Settings {
+/// The options that all ranks must give alike, in words.
+impl fmt::Display for OpenSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let access = match (self.read, self.write) {
             (true, true) => "for reading and writing",
@@ -392,15 +397,15 @@ impl fmt::Display for Settings {
             (false, false) => "for nothing",
         };
         f.write_str(access)?;
-        let wishes = [
+        let effects = [
             (self.create || self.create_new, "created"),
             (self.create_new, "new"),
             (self.truncate, "emptied"),
             (self.append, "appended to"),
             (self.replace, "replaced"),
         ];
-        for (_, wish) in wishes.iter().filter(|(is_wanted, _)| *is_wanted) {
-            write!(f, ", {wish}")?;
+        for (_, effect) in effects.iter().filter(|(is_set, _)| *is_set) {
+            write!(f, ", {effect}")?;
         }
         if self.prefault {
             f.write_str(", with memory at once")?;
@@ -408,7 +413,7 @@ impl fmt::Display for Settings {
         if let Some(bytes) = self.memory {
             write!(f, ", in {bytes} bytes of memory")?;
         }
-        if (self.readers, self.writers) != (FEW, FEW) {
+        if (self.readers, self.writers) != (DEFAULT_IO_RANKS, DEFAULT_IO_RANKS) {
             write!(f, ", by {} readers and {} writers", self.readers, self.writers)?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A cached file as the standard library sees files: with a pointer, which is this rank's own.
+//! A cached file with a pointer of this rank, and the traits of the standard library.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
@@ -6,21 +6,21 @@ use super::{CachedFile, OFFSET_LIMIT};
 use crate::error::Error;
 
 impl CachedFile {
-    /// Where the pointer is.
+    /// The offset of the pointer.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Reads exactly as many bytes as the buffer has, where the pointer is, and moves it behind them.
-    /// If there are fewer before the end, it is an error and the pointer stays.
+    /// Fills a buffer from the pointer on, and moves the pointer behind the bytes. If the file has
+    /// fewer bytes, the call fails and the pointer stays.
     pub fn read_all(&mut self, buffer: &mut [u8]) -> Result<(), Error> {
         self.read_exact_at(buffer, self.position)?;
         self.position += buffer.len() as u64;
         Ok(())
     }
 
-    /// Writes all of a buffer where the pointer is, or to the end of a file that is appended to, and
-    /// moves it behind. If that fails, the pointer stays.
+    /// Writes all of a buffer at the pointer, or at the end of a file that is open for appending, and
+    /// moves the pointer behind the bytes. If the write fails, the pointer stays.
     pub fn write_whole(&mut self, buffer: &[u8]) -> Result<(), Error> {
         let start = if self.settings.append {
             self.append(buffer)?
@@ -32,17 +32,17 @@ impl CachedFile {
         Ok(())
     }
 
-    /// Moves the pointer, and says where it is then. It may be beyond the end.
+    /// Moves the pointer, and returns its new offset, which may be beyond the end.
     pub fn move_to(&mut self, to: SeekFrom) -> Result<u64, Error> {
-        let place = match to {
-            SeekFrom::Start(place) => Some(place),
+        let offset = match to {
+            SeekFrom::Start(offset) => Some(offset),
             SeekFrom::Current(distance) => self.position.checked_add_signed(distance),
             SeekFrom::End(distance) => self.len()?.checked_add_signed(distance),
         };
-        match place.filter(|place| *place <= OFFSET_LIMIT) {
-            Some(place) => {
-                self.position = place;
-                Ok(place)
+        match offset.filter(|offset| *offset <= OFFSET_LIMIT) {
+            Some(offset) => {
+                self.position = offset;
+                Ok(offset)
             }
             None => Err(Error::invalid(format!(
                 "{}: the pointer cannot be before the beginning of a file, nor beyond 2^62 bytes",
@@ -67,7 +67,7 @@ impl Write for CachedFile {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // What was written is in memory; what makes it durable is called by all together.
+        // The bytes are in memory; only the collective flush makes them durable.
         Ok(())
     }
 }

@@ -68,7 +68,7 @@ pub struct File {
     parts: Vec<SubfileLocation>,
     grant: renewal::KeptGrant,
     handle: u64,
-    /// Whether the caller closes it at the interface node: the group that has opened it, or a call that
+    /// Whether the caller closes it at the interface node: the job that has opened it, or a call that
     /// closes many.
     is_closed_by_caller: bool,
     short_cut: RwLock<Way>,
@@ -102,7 +102,7 @@ impl File {
     }
 
     /// A file that the processes of a job have opened together, and close together.
-    pub(crate) fn of_group(
+    pub(crate) fn opened_by_job(
         cluster: &Cluster,
         path: FilePath,
         access: Access,

@@ -4,18 +4,18 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::ways::{Site, Way};
-use pario::{Group, Mode, Seek};
+use pario::{Job, JobFiles, Mode, Seek};
 
 const SHARED: [Way; 4] = [Way::Socket, Way::ShortCut, Way::Tcp, Way::TwoNodes];
 
 /// Runs something as each rank of a new job.
-fn together(site: &Site, size: u32, work: impl Fn(Group) + Sync) {
+fn together(site: &Site, size: u32, work: impl Fn(JobFiles) + Sync) {
     static JOBS: AtomicU32 = AtomicU32::new(0);
     let job = format!("job {}", JOBS.fetch_add(1, Ordering::Relaxed));
     std::thread::scope(|scope| {
         for rank in 0..size {
             let (job, work) = (&job, &work);
-            scope.spawn(move || work(Group::new(&site.another(), job, size, rank).unwrap()));
+            scope.spawn(move || work(Job::new(job, size, rank).unwrap().files(&site.another())));
         }
     });
 }
@@ -25,9 +25,9 @@ fn files_become_longer_and_never_shorter() {
     for way in SHARED {
         eprintln!("{way:?}");
         let site = Site::new(way);
-        together(&site, 2, |group| {
+        together(&site, 2, |files| {
             for mode in Mode::ALL {
-                let file = group.create("/sizes", mode).unwrap();
+                let file = files.create("/sizes", mode).unwrap();
                 assert_eq!(file.extend(Seek::Start(300_000)).unwrap(), 300_000);
                 assert_eq!(file.extend(Seek::Start(10)).unwrap(), 300_000);
                 assert_eq!(file.extend(Seek::End(-10)).unwrap(), 300_000);
@@ -35,14 +35,14 @@ fn files_become_longer_and_never_shorter() {
                 assert!(file.extend(Seek::Start(u64::MAX)).is_err());
                 assert!(file.extend(Seek::End(i64::MAX)).is_err());
                 assert_eq!(file.position().unwrap(), 0);
-                group.barrier().unwrap();
+                files.barrier().unwrap();
                 file.seek(Seek::Start(400_000)).unwrap();
-                group.barrier().unwrap();
+                files.barrier().unwrap();
                 assert_eq!(file.extend(Seek::Current(5)).unwrap(), 400_005);
                 let mut bytes = vec![1; 400_005];
                 file.file().read_exact_at(&mut bytes, 0).unwrap();
                 assert!(bytes.iter().all(|byte| *byte == 0), "what was added are zeros");
-                group.barrier().unwrap();
+                files.barrier().unwrap();
                 file.close().unwrap();
             }
         });
@@ -52,11 +52,11 @@ fn files_become_longer_and_never_shorter() {
 #[test]
 fn what_others_write_meanwhile_is_not_cut() {
     let site = Site::new(Way::Socket);
-    together(&site, 3, |group| {
-        let file = group.create("/grown", Mode::Async).unwrap();
-        let own = [b'a' + u8::try_from(group.rank()).unwrap(); 100];
+    together(&site, 3, |files| {
+        let file = files.create("/grown", Mode::Async).unwrap();
+        let own = [b'a' + u8::try_from(files.job().rank()).unwrap(); 100];
         for round in 0..300 {
-            let place = (round * 3 + u64::from(group.rank())) * 100;
+            let place = (round * 3 + u64::from(files.job().rank())) * 100;
             file.file().write_at(&own, place).unwrap();
             assert!(file.extend(Seek::Start(place + 50)).unwrap() >= place + 100);
             let mut seen = [0; 100];
@@ -74,9 +74,9 @@ fn started_reads_go_to_memory_of_the_caller() {
         let site = Site::new(way);
         let content: Vec<u8> = (0..500_000u32).map(|at| (at % 251) as u8).collect();
         site.cluster.create("/lent").unwrap().write_at(&content, 0).unwrap();
-        together(&site, 2, |group| {
+        together(&site, 2, |files| {
             for mode in [Mode::Unix, Mode::Sync, Mode::Global, Mode::Record] {
-                let file = group.open("/lent", mode).unwrap();
+                let file = files.open("/lent", mode).unwrap();
                 let mut memory = vec![vec![0; 100_000]; 3];
                 let reads: Vec<_> = memory
                     .iter_mut()
@@ -89,7 +89,7 @@ fn started_reads_go_to_memory_of_the_caller() {
                 for (number, (part, count)) in memory.iter().zip(counts).enumerate() {
                     let place = match mode {
                         Mode::Unix | Mode::Global => number,
-                        _ => number * 2 + group.rank() as usize,
+                        _ => number * 2 + files.job().rank() as usize,
                     } * 100_000;
                     let expected = &content[place.min(500_000)..(place + 100_000).min(500_000)];
                     assert_eq!(count, expected.len(), "{mode} {number}");
@@ -107,9 +107,9 @@ fn who_closes_alone_has_left() {
     for way in [Way::Socket, Way::ShortCut] {
         eprintln!("{way:?}");
         let site = Site::new(way);
-        together(&site, 2, |group| {
-            let file = group.create("/left", Mode::Sync).unwrap();
-            if group.rank() == 0 {
+        together(&site, 2, |files| {
+            let file = files.create("/left", Mode::Sync).unwrap();
+            if files.job().rank() == 0 {
                 let error = file.close().unwrap_err().to_string();
                 assert!(error.contains("the ranks disagree"), "{error}");
             } else {
@@ -118,7 +118,7 @@ fn who_closes_alone_has_left() {
                 let error = file.write(b"x").unwrap_err().to_string();
                 assert!(error.contains("rank 0 has closed the file"), "{error}");
             }
-            group.barrier().unwrap();
+            files.barrier().unwrap();
         });
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::ways::{Site, Way};
 use fastrand::Rng;
-use pario::{Cluster, Error, Group, Mode, Seek};
+use pario::{Cluster, Error, Job, JobFiles, Mode, Seek};
 
 /// The ways in which a process can be one of several.
 const SHARED: [Way; 4] = [Way::Socket, Way::ShortCut, Way::Tcp, Way::TwoNodes];
@@ -23,7 +23,7 @@ fn in_every_way(test: impl Fn(&Site)) {
 }
 
 /// Runs something as each rank of a new job.
-fn together<T: Send>(site: &Site, size: u32, work: impl Fn(Group) -> T + Sync) -> Vec<T> {
+fn together<T: Send>(site: &Site, size: u32, work: impl Fn(JobFiles) -> T + Sync) -> Vec<T> {
     static JOBS: AtomicU32 = AtomicU32::new(0);
     let job = format!("job {}", JOBS.fetch_add(1, Ordering::Relaxed));
     std::thread::scope(|scope| {
@@ -32,7 +32,7 @@ fn together<T: Send>(site: &Site, size: u32, work: impl Fn(Group) -> T + Sync) -
                 let (job, work) = (&job, &work);
                 scope.spawn(move || {
                     let cluster = site.another();
-                    work(Group::new(&cluster, job, size, rank).unwrap())
+                    work(Job::new(job, size, rank).unwrap().files(&cluster))
                 })
             })
             .collect();
@@ -54,15 +54,15 @@ fn byte_of(rank: u32) -> u8 {
 #[test]
 fn everybody_appends_to_one_log() {
     in_every_way(|site| {
-        together(site, 4, |group| {
-            let log = group.create("/log", Mode::Log).unwrap();
-            let mut random = Rng::with_seed(group.rank().into());
+        together(site, 4, |files| {
+            let log = files.create("/log", Mode::Log).unwrap();
+            let mut random = Rng::with_seed(files.job().rank().into());
             for number in 0..40u32 {
                 let len = random.usize(0..5_000);
-                let mut record = vec![byte_of(group.rank())];
+                let mut record = vec![byte_of(files.job().rank())];
                 record.extend(number.to_le_bytes());
                 record.extend(u32::try_from(len).unwrap().to_le_bytes());
-                record.resize(9 + len, byte_of(group.rank()));
+                record.resize(9 + len, byte_of(files.job().rank()));
                 log.write(&record).unwrap();
             }
             log.close().unwrap();
@@ -90,8 +90,8 @@ fn records_of_a_log_are_handed_out_once() {
         let records: Vec<u8> = (0..200u8).flat_map(|record| [record; 100]).collect();
         site.cluster.create("/jobs").unwrap().write_at(&records, 0).unwrap();
         let seen = Mutex::new(Vec::new());
-        together(&site, 3, |group| {
-            let jobs = group.open("/jobs", Mode::Log).unwrap();
+        together(&site, 3, |files| {
+            let jobs = files.open("/jobs", Mode::Log).unwrap();
             let mut record = [0; 100];
             while jobs.read(&mut record).unwrap() == 100 {
                 assert_eq!(record, [record[0]; 100]);
@@ -111,17 +111,17 @@ fn records_of_a_log_are_handed_out_once() {
 fn ranks_write_in_order_whatever_their_sizes() {
     in_every_way(|site| {
         let len = |rank: u32, round: u32| ((rank * 7 + round * 13) % 29 * 3_000) as usize;
-        together(site, 4, |group| {
-            let file = group.create("/result", Mode::Sync).unwrap();
+        together(site, 4, |files| {
+            let file = files.create("/result", Mode::Sync).unwrap();
             for round in 0..12 {
-                let part = vec![byte_of(group.rank()); len(group.rank(), round)];
+                let part = vec![byte_of(files.job().rank()); len(files.job().rank(), round)];
                 file.write(&part).unwrap();
             }
             file.seek(Seek::Start(0)).unwrap();
             for round in 0..12 {
-                let mut part = vec![0; len(group.rank(), round)];
+                let mut part = vec![0; len(files.job().rank(), round)];
                 assert_eq!(file.read(&mut part).unwrap(), part.len());
-                assert!(part.iter().all(|byte| *byte == byte_of(group.rank())));
+                assert!(part.iter().all(|byte| *byte == byte_of(files.job().rank())));
             }
             let mut more = [0; 10];
             assert_eq!(file.read(&mut more).unwrap(), 0, "the file is at its end");
@@ -141,8 +141,8 @@ fn the_end_of_the_file_cuts_in_the_order_of_ranks() {
     for way in MEETINGS {
         let site = Site::new(way);
         site.cluster.create("/short").unwrap().write_at(&[1; 25], 0).unwrap();
-        let counts = together(&site, 4, |group| {
-            let file = group.open("/short", Mode::Sync).unwrap();
+        let counts = together(&site, 4, |files| {
+            let file = files.open("/short", Mode::Sync).unwrap();
             let count = file.read(&mut [0; 10]).unwrap();
             assert_eq!(file.position().unwrap(), 25);
             file.close().unwrap();
@@ -155,29 +155,29 @@ fn the_end_of_the_file_cuts_in_the_order_of_ranks() {
 #[test]
 fn records_are_interleaved_and_independent() {
     in_every_way(|site| {
-        together(site, 3, |group| {
-            let file = group.create("/state", Mode::Record).unwrap();
+        together(site, 3, |files| {
+            let file = files.create("/state", Mode::Record).unwrap();
             // The last rank is done before the others begin.
-            if group.rank() < 2 {
-                group.barrier().unwrap();
+            if files.job().rank() < 2 {
+                files.barrier().unwrap();
             }
             for round in 0..8u8 {
-                file.write(&[byte_of(group.rank()) + 4 * round; 1000]).unwrap();
+                file.write(&[byte_of(files.job().rank()) + 4 * round; 1000]).unwrap();
             }
-            if group.rank() == 2 {
-                group.barrier().unwrap();
+            if files.job().rank() == 2 {
+                files.barrier().unwrap();
             }
             assert_eq!(file.position().unwrap(), 8 * 3 * 1000);
             file.seek(Seek::Start(3000)).unwrap();
             let mut record = [0; 1000];
             assert_eq!(file.read(&mut record).unwrap(), 1000);
-            assert_eq!(record, [byte_of(group.rank()) + 4; 1000]);
+            assert_eq!(record, [byte_of(files.job().rank()) + 4; 1000]);
             file.close().unwrap();
             // Appended records lie where they belong, however far the others are.
-            let options = group.options(Mode::Record).read(true).write(true).append(true);
+            let options = files.options(Mode::Record).read(true).write(true).append(true);
             let file = options.open("/state").unwrap();
             for _ in 0..3 {
-                file.write(&[byte_of(group.rank()); 10]).unwrap();
+                file.write(&[byte_of(files.job().rank()); 10]).unwrap();
             }
             file.close().unwrap();
         });
@@ -194,8 +194,8 @@ fn records_are_interleaved_and_independent() {
 #[test]
 fn what_all_do_is_done_once() {
     in_every_way(|site| {
-        together(site, 4, |group| {
-            let file = group.create("/global", Mode::Global).unwrap();
+        together(site, 4, |files| {
+            let file = files.create("/global", Mode::Global).unwrap();
             for round in 0..6u8 {
                 file.write(&[round; 70_000]).unwrap();
             }
@@ -224,8 +224,8 @@ fn more_than_there_is_room_for_is_read_once() {
         let mut bytes = vec![0; 2 * LEN];
         Rng::with_seed(3).fill(&mut bytes);
         site.cluster.create("/large").unwrap().write_at(&bytes, 0).unwrap();
-        together(site, 3, |group| {
-            let file = group.open("/large", Mode::Global).unwrap();
+        together(site, 3, |files| {
+            let file = files.open("/large", Mode::Global).unwrap();
             let mut first = vec![0; LEN];
             assert_eq!(file.read(&mut first).unwrap(), LEN);
             assert!(first == bytes[..LEN]);
@@ -242,19 +242,19 @@ fn more_than_there_is_room_for_is_read_once() {
     });
 }
 
-/// Somebody has made the file shorter than the group knows it to be.
+/// Somebody has made the file shorter than the job knows it to be.
 #[test]
 fn what_one_reads_for_all_comes_to_all_where_the_file_ends_early() {
     for way in MEETINGS {
         let site = Site::new(way);
-        together(&site, 3, |group| {
-            let file = group.create("/f", Mode::Global).unwrap();
+        together(&site, 3, |files| {
+            let file = files.create("/f", Mode::Global).unwrap();
             file.write(&[7; 100]).unwrap();
             file.seek(Seek::Start(0)).unwrap();
-            if group.rank() == 0 {
+            if files.job().rank() == 0 {
                 file.file().set_len(60).unwrap();
             }
-            group.barrier().unwrap();
+            files.barrier().unwrap();
             let mut bytes = [0; 100];
             assert_eq!(file.read(&mut bytes).unwrap(), 60);
             assert_eq!(bytes[..60], [7; 60]);
@@ -268,10 +268,12 @@ fn what_one_reads_for_all_comes_to_all_where_the_file_ends_early() {
 fn many_rounds_are_under_way() {
     for way in MEETINGS {
         let site = Site::new(way);
-        together(&site, 3, |group| {
-            let file = group.create("/f", Mode::Sync).unwrap();
+        together(&site, 3, |files| {
+            let file = files.create("/f", Mode::Sync).unwrap();
             let begun: Vec<_> = (0..100u8)
-                .map(|round| file.start_write(vec![round; group.rank() as usize + 1]).unwrap())
+                .map(|round| {
+                    file.start_write(vec![round; files.job().rank() as usize + 1]).unwrap()
+                })
                 .collect();
             begun.into_iter().for_each(|write| write.wait().unwrap());
             file.close().unwrap();
@@ -287,17 +289,17 @@ fn many_rounds_are_under_way() {
 fn overlapping_accesses_never_mix() {
     const LEN: usize = 300_000;
     in_every_way(|site| {
-        together(site, 4, |group| {
-            let file = group.create("/atomic", Mode::Unix).unwrap();
+        together(site, 4, |files| {
+            let file = files.create("/atomic", Mode::Unix).unwrap();
             let mut bytes = vec![0; LEN];
-            if group.rank() == 0 {
+            if files.job().rank() == 0 {
                 file.write(&bytes).unwrap();
             }
-            group.barrier().unwrap();
-            let mut random = Rng::with_seed(group.rank().into());
+            files.barrier().unwrap();
+            let mut random = Rng::with_seed(files.job().rank().into());
             for round in 0..60 {
-                if group.rank() < 2 {
-                    bytes.fill(2 * round + byte_of(group.rank()));
+                if files.job().rank() < 2 {
+                    bytes.fill(2 * round + byte_of(files.job().rank()));
                     file.seek(Seek::Start(0)).unwrap();
                     file.write(&bytes).unwrap();
                 } else {
@@ -320,14 +322,15 @@ fn overlapping_accesses_never_mix() {
 fn modes_change_and_the_pointer_stays() {
     for way in MEETINGS {
         let site = Site::new(way);
-        together(&site, 3, |group| {
-            let file = group.create("/f", Mode::Global).unwrap();
+        together(&site, 3, |files| {
+            let file = files.create("/f", Mode::Global).unwrap();
             file.write(b"head").unwrap();
             file.set_mode(Mode::Sync).unwrap();
             assert_eq!(file.mode(), Mode::Sync);
-            file.write(&vec![byte_of(group.rank()); group.rank() as usize + 1]).unwrap();
+            file.write(&vec![byte_of(files.job().rank()); files.job().rank() as usize + 1])
+                .unwrap();
             file.set_mode(Mode::Record).unwrap();
-            file.write(&[byte_of(group.rank()); 2]).unwrap();
+            file.write(&[byte_of(files.job().rank()); 2]).unwrap();
             file.set_mode(Mode::Async).unwrap();
             file.seek(Seek::Start(0)).unwrap();
             let mut bytes = [0; 16];
@@ -344,8 +347,8 @@ fn several_accesses_are_under_way_and_have_their_places() {
     in_every_way(|site| {
         for mode in [Mode::Sync, Mode::Record, Mode::Log, Mode::Global] {
             let path = format!("/started-{mode}");
-            together(site, 3, |group| {
-                let file = group.create(&path, mode).unwrap();
+            together(site, 3, |files| {
+                let file = files.create(&path, mode).unwrap();
                 let bytes = |round: u8| vec![round; 500];
                 let writes: Vec<_> =
                     (0..10).map(|round| file.start_write(bytes(round)).unwrap()).collect();
@@ -353,11 +356,11 @@ fn several_accesses_are_under_way_and_have_their_places() {
                     write.wait().unwrap();
                 }
                 if mode == Mode::Log {
-                    group.barrier().unwrap();
-                    if group.rank() == 0 {
+                    files.barrier().unwrap();
+                    if files.job().rank() == 0 {
                         file.seek(Seek::Start(0)).unwrap();
                     }
-                    group.barrier().unwrap();
+                    files.barrier().unwrap();
                 } else {
                     file.seek(Seek::Start(0)).unwrap();
                 }
@@ -377,10 +380,10 @@ fn several_accesses_are_under_way_and_have_their_places() {
 #[test]
 fn disagreement_is_told_to_all() {
     in_every_way(|site| {
-        together(site, 4, |group| {
-            let file = group.create("/f", Mode::Sync).unwrap();
+        together(site, 4, |files| {
+            let file = files.create("/f", Mode::Sync).unwrap();
             file.write(b"12").unwrap();
-            let error = if group.rank() == 3 {
+            let error = if files.job().rank() == 3 {
                 file.read(&mut [0; 100]).unwrap_err()
             } else {
                 file.write(&[0; 64]).unwrap_err()
@@ -392,10 +395,10 @@ fn disagreement_is_told_to_all() {
             assert!(text.contains(who), "{text}");
             assert_eq!(file.position().unwrap(), 8, "the pointer is where it was");
             file.write(b"34").unwrap();
-            let error = file.seek(Seek::Start(group.rank().into())).unwrap_err();
+            let error = file.seek(Seek::Start(files.job().rank().into())).unwrap_err();
             assert!(error.to_string().contains("rank 0 called seek to byte 0"), "{error}");
             file.set_mode(Mode::Global).unwrap();
-            let len = if group.rank() == 1 { 5 } else { 4 };
+            let len = if files.job().rank() == 1 { 5 } else { 4 };
             let error = file.write(&vec![0; len]).unwrap_err();
             assert!(error.to_string().contains("rank 1 called write of 5 bytes"), "{error}");
             file.close().unwrap();
@@ -408,16 +411,16 @@ fn disagreement_is_told_to_all() {
 fn all_must_open_the_same() {
     for way in MEETINGS {
         let site = Site::new(way);
-        together(&site, 2, |group| {
-            let path = if group.rank() == 0 { "/a" } else { "/b" };
-            let error = group.create(path, Mode::Log).unwrap_err().to_string();
+        together(&site, 2, |files| {
+            let path = if files.job().rank() == 0 { "/a" } else { "/b" };
+            let error = files.create(path, Mode::Log).unwrap_err().to_string();
             assert!(error.contains("rank 0 called open of /a for reading and writing"), "{error}");
-            let mode = if group.rank() == 0 { Mode::Log } else { Mode::Sync };
-            let error = group.create("/a", mode).unwrap_err().to_string();
+            let mode = if files.job().rank() == 0 { Mode::Log } else { Mode::Sync };
+            let error = files.create("/a", mode).unwrap_err().to_string();
             assert!(error.contains("in mode M_SYNC"), "{error}");
-            let error = group.open("/none", Mode::Log).unwrap_err();
+            let error = files.open("/none", Mode::Log).unwrap_err();
             assert_eq!(error.kind(), pario::ErrorKind::NotFound, "{error}");
-            group.create("/a", Mode::Log).unwrap().close().unwrap();
+            files.create("/a", Mode::Log).unwrap().close().unwrap();
         });
         assert!(site.cluster.metadata("/b").is_err());
     }
@@ -429,24 +432,24 @@ fn all_must_open_the_same() {
 fn files_are_opened_and_closed_again_and_again() {
     for way in MEETINGS {
         let site = Site::new(way);
-        together(&site, 3, |group| {
+        together(&site, 3, |files| {
             for round in 0..150u8 {
                 let mode = Mode::ALL[usize::from(round) % Mode::ALL.len()];
-                let file = group.create("/file", mode).unwrap();
+                let file = files.create("/file", mode).unwrap();
                 file.write(&[round; 10]).unwrap();
                 file.close().unwrap();
-                let file = group.open("/file", Mode::Global).unwrap();
+                let file = files.open("/file", Mode::Global).unwrap();
                 let mut bytes = [0; 10];
                 assert_eq!(file.read(&mut bytes).unwrap(), 10);
                 assert_eq!(bytes, [round; 10]);
                 file.close().unwrap();
             }
-            let error = group.open("/none", Mode::Log).unwrap_err();
+            let error = files.open("/none", Mode::Log).unwrap_err();
             assert_eq!(error.kind(), pario::ErrorKind::NotFound, "{error}");
-            group.barrier().unwrap();
+            files.barrier().unwrap();
             // While all are there: who leaves has nothing open.
             crate::ways::until("all is closed", || site.status().open_files == 0);
-            group.barrier().unwrap();
+            files.barrier().unwrap();
         });
     }
 }
@@ -456,22 +459,22 @@ fn files_are_opened_and_closed_again_and_again() {
 fn many_files_are_open_at_once() {
     for way in MEETINGS {
         let site = Site::new(way);
-        together(&site, 2, |group| {
+        together(&site, 2, |files| {
             let path = |number| format!("/{number}");
-            let files: Vec<_> =
-                (0..100u8).map(|number| group.create(&path(number), Mode::Log).unwrap()).collect();
-            for (number, file) in (0..100u8).zip(&files) {
+            let open: Vec<_> =
+                (0..100u8).map(|number| files.create(&path(number), Mode::Log).unwrap()).collect();
+            for (number, file) in (0..100u8).zip(&open) {
                 file.write(&[number; 100]).unwrap();
             }
             // In another order than they were opened in.
             let (first, second): (Vec<_>, Vec<_>) =
-                (0..100).zip(files).partition(|(n, _)| n % 2 == 0);
+                (0..100).zip(open).partition(|(n, _)| n % 2 == 0);
             for (_, file) in second.into_iter().chain(first) {
                 file.close().unwrap();
             }
-            group.barrier().unwrap();
+            files.barrier().unwrap();
             crate::ways::until("all is closed", || site.status().open_files == 0);
-            group.barrier().unwrap();
+            files.barrier().unwrap();
         });
         for number in 0..100u8 {
             assert_eq!(content(&site.cluster, &format!("/{number}")), [number; 200]);
@@ -483,32 +486,37 @@ fn many_files_are_open_at_once() {
 fn ranks_that_make_no_sense_are_refused() {
     for way in MEETINGS {
         let site = Site::new(way);
-        let group = |cluster: &Cluster, size, rank| Group::new(cluster, "job", size, rank);
+        let files = |cluster: &Cluster, size, rank| {
+            Job::new("job", size, rank).map(|job| job.files(cluster))
+        };
         let refused = |result: Result<(), Error>, text: &str| {
             let error = result.unwrap_err().to_string();
             assert!(error.contains(text), "{error:?} instead of {text:?}");
         };
-        refused(group(&site.cluster, 4, 4).map(|_| ()), "no rank 4");
-        refused(group(&site.cluster, 0, 0).map(|_| ()), "no rank 0");
+        refused(files(&site.cluster, 4, 4).map(|_| ()), "no rank 4");
+        refused(files(&site.cluster, 0, 0).map(|_| ()), "no rank 0");
         let (first, second, third) = (site.another(), site.another(), site.another());
         std::thread::scope(|scope| {
-            let meeting = scope.spawn(|| group(&first, 2, 0).unwrap().barrier());
-            group(&second, 2, 1).unwrap().barrier().unwrap();
+            let meeting = scope.spawn(|| files(&first, 2, 0).unwrap().barrier());
+            files(&second, 2, 1).unwrap().barrier().unwrap();
             meeting.join().unwrap().unwrap();
         });
-        let wrong = group(&third, 3, 1).unwrap().barrier();
+        let wrong = files(&third, 3, 1).unwrap().barrier();
         refused(wrong, "barrier: job job: it has 2 ranks, but rank 1 gives 3 as its size");
-        refused(group(&third, 2, 0).unwrap().barrier(), "another process has rank 0 already");
-        refused(group(&second, 2, 0).unwrap().barrier(), "another process has rank 0 already");
+        refused(files(&third, 2, 0).unwrap().barrier(), "another process has rank 0 already");
+        refused(files(&second, 2, 0).unwrap().barrier(), "another process has rank 0 already");
         drop(second);
-        refused(group(&first, 2, 0).unwrap().barrier(), "rank 1 is gone");
+        refused(files(&first, 2, 0).unwrap().barrier(), "rank 1 is gone");
         let long = "x".repeat(1000);
         refused(
-            Group::new(&site.cluster, &long, 1, 0).unwrap().barrier(),
+            Job::new(&long, 1, 0).unwrap().files(&site.cluster).barrier(),
             "is not the name of a job",
         );
-        refused(Group::new(&site.cluster, "", 1, 0).unwrap().barrier(), "is not the name of a job");
-        let huge = Group::new(&site.cluster, "huge", u32::MAX, 7).unwrap();
+        refused(
+            Job::new("", 1, 0).unwrap().files(&site.cluster).barrier(),
+            "is not the name of a job",
+        );
+        let huge = Job::new("huge", u32::MAX, 7).unwrap().files(&site.cluster);
         refused(huge.barrier(), "1 to 65536 processes");
     }
 }
@@ -520,10 +528,10 @@ fn a_rank_that_is_gone_is_named() {
         for mode in [Mode::Sync, Mode::Global, Mode::Record, Mode::Log] {
             let path = format!("/{mode}");
             let gone_at = Mutex::new(None);
-            together(site, 3, |group| {
-                let file = group.create(&path, mode).unwrap();
+            together(site, 3, |files| {
+                let file = files.create(&path, mode).unwrap();
                 file.write(&[1; 100]).unwrap();
-                if group.rank() == 1 {
+                if files.job().rank() == 1 {
                     *gone_at.lock().unwrap() = Some(Instant::now());
                     return; // its connection closes with it
                 }
@@ -551,31 +559,31 @@ fn a_rank_that_is_gone_is_named() {
     });
 }
 
-/// A process may ask for its group as often as it likes.
+/// A process may ask for the files of its job as often as it likes.
 /// Also when they have met in common memory before, all are told who called what.
 #[test]
 fn barriers_and_opens_do_not_fit_together() {
     in_every_way(|site| {
-        together(site, 3, |group| {
+        together(site, 3, |files| {
             for _ in 0..50 {
-                group.barrier().unwrap();
+                files.barrier().unwrap();
             }
-            let told = if group.rank() == 1 {
-                group.barrier().unwrap_err()
+            let told = if files.job().rank() == 1 {
+                files.barrier().unwrap_err()
             } else {
-                group.create("/f", Mode::Log).unwrap_err()
+                files.create("/f", Mode::Log).unwrap_err()
             };
             let told = told.to_string();
             assert!(
                 told.contains("rank 1 called barrier; ranks 0, 2 called open of /f for"),
                 "{told}"
             );
-            group.barrier().unwrap();
-            let file = group.create("/f", Mode::Log).unwrap();
-            group.barrier().unwrap();
+            files.barrier().unwrap();
+            let file = files.create("/f", Mode::Log).unwrap();
+            files.barrier().unwrap();
             file.close().unwrap();
-            if group.rank() < 2 {
-                let error = group.barrier().unwrap_err().to_string();
+            if files.job().rank() < 2 {
+                let error = files.barrier().unwrap_err().to_string();
                 assert!(error.contains("rank 2 is gone"), "{error}");
             }
         });
@@ -583,14 +591,15 @@ fn barriers_and_opens_do_not_fit_together() {
 }
 
 #[test]
-fn a_group_is_the_same_wherever_it_was_made() {
+fn the_files_of_a_job_are_the_same_wherever_they_were_made() {
     for way in MEETINGS {
         let site = Site::new(way);
-        together(&site, 2, |group| {
-            group.barrier().unwrap();
-            let again = Group::new(group.cluster(), group.job(), 2, group.rank()).unwrap();
+        together(&site, 2, |files| {
+            files.barrier().unwrap();
+            let again =
+                Job::new(files.job().name(), 2, files.job().rank()).unwrap().files(files.cluster());
             again.barrier().unwrap();
-            group.barrier().unwrap();
+            files.barrier().unwrap();
             again.create("/f", Mode::Log).unwrap().close().unwrap();
         });
     }
@@ -608,8 +617,8 @@ fn ranks_meet_again_after_the_node_was_started_again() {
             let (address, node, here, dir) = (&address, &node, &here, &dir);
             scope.spawn(move || {
                 let cluster = Cluster::connect(address).unwrap();
-                let group = Group::new(&cluster, "job", 2, rank).unwrap();
-                let file = group.create("/f", Mode::Sync).unwrap();
+                let files = Job::new("job", 2, rank).unwrap().files(&cluster);
+                let file = files.create("/f", Mode::Sync).unwrap();
                 file.write(&[byte_of(rank); 10]).unwrap();
                 here.wait();
                 if rank == 0 {
@@ -633,10 +642,10 @@ fn ranks_meet_again_after_the_node_was_started_again() {
                     file.write(&[0; 10]).unwrap_err().to_string().contains("was restarted")
                 });
                 drop(file);
-                let mut file = group.open("/f", Mode::Sync);
+                let mut file = files.open("/f", Mode::Sync);
                 if file.is_err() {
                     // It was told once; from now on all count from the beginning.
-                    file = group.open("/f", Mode::Sync);
+                    file = files.open("/f", Mode::Sync);
                 }
                 let file = file.unwrap();
                 let mut bytes = [0; 10];
@@ -652,10 +661,10 @@ fn ranks_meet_again_after_the_node_was_started_again() {
 fn the_first_rank_makes_the_directories_above_a_new_file() {
     for way in MEETINGS {
         let site = Site::new(way);
-        let said = together(&site, 3, |group| {
-            let error = group.create("/runs/7/log", Mode::Log).unwrap_err().to_string();
-            let log = group.create_all("/runs/7/log", Mode::Log).unwrap();
-            log.write(&[byte_of(group.rank())]).unwrap();
+        let said = together(&site, 3, |files| {
+            let error = files.create("/runs/7/log", Mode::Log).unwrap_err().to_string();
+            let log = files.create_all("/runs/7/log", Mode::Log).unwrap();
+            log.write(&[byte_of(files.job().rank())]).unwrap();
             log.close().unwrap();
             error
         });
@@ -668,8 +677,8 @@ fn the_first_rank_makes_the_directories_above_a_new_file() {
         assert_eq!(bytes, b"abc");
 
         // The rank that tried learns why they cannot be made; no rank waits for another.
-        let said = together(&site, 2, |group| {
-            group.create_all("/runs/7/log/x/y", Mode::Log).map(|_| ()).unwrap_err().kind()
+        let said = together(&site, 2, |files| {
+            files.create_all("/runs/7/log/x/y", Mode::Log).map(|_| ()).unwrap_err().kind()
         });
         assert_eq!(said, [pario::ErrorKind::NotADirectory; 2]);
     }

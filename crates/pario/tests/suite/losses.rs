@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use crate::ways::{NodeProcess, connect_when_complete, key_options, write_key};
-use pario::{Cluster, ClusterOptions, Group, Mode, Seek};
+use pario::{Cluster, ClusterOptions, Job, Mode, Seek};
 
 const MODES: [Mode; 6] =
     [Mode::Unix, Mode::Log, Mode::Sync, Mode::Record, Mode::Global, Mode::Async];
@@ -87,8 +87,8 @@ fn rank_process() {
         false => key_options(Path::new(dir)),
     };
     let cluster = Cluster::connect_with(address, options).unwrap();
-    let group = Group::new(&cluster, &format!("job {mode}"), SIZE, rank).unwrap();
-    let options = group.options(mode).read(true).write(true).create(true).unit(4096);
+    let files = Job::new(&format!("job {mode}"), SIZE, rank).unwrap().files(&cluster);
+    let options = files.options(mode).read(true).write(true).create(true).unit(4096);
     let file = options.open(&file_of(mode)).unwrap();
     if matches!(mode, Mode::Unix | Mode::Async) {
         file.seek(Seek::Start(u64::from(rank) * APART)).unwrap();

@@ -11,6 +11,7 @@ mod gate;
 mod grants;
 mod group_sizes;
 mod groups;
+mod jobs;
 mod large;
 mod lent_memory;
 mod locks;

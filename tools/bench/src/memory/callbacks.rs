@@ -7,7 +7,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use pario::team::{Callback, Team};
+use pario::Job;
+use pario::memory::Callback;
 
 use super::pair::{Pair, Second};
 use crate::area::Setting;
@@ -43,8 +44,8 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     other.part()
 }
 
-fn register(team: &Team) -> Result<Callback> {
-    Ok(team.callback(|call| Ok(call.data.to_vec()))?)
+fn register(job: &Job) -> Result<Callback> {
+    Ok(job.callback(|call| Ok(call.data.to_vec()))?)
 }
 
 fn round_trips(callback: &Callback, count: u64) -> Result<Duration> {
@@ -62,6 +63,6 @@ fn round_trips(callback: &Callback, count: u64) -> Result<Duration> {
 
 fn serve(words: &[String]) -> Result<()> {
     let (second, _) = Second::take(words)?;
-    let _callback = register(second.team())?;
+    let _callback = register(second.job())?;
     second.stay()
 }

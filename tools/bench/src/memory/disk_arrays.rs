@@ -69,8 +69,8 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
 fn serve(words: &[String]) -> Result<()> {
     let (seat, rest) = Seat::take(words)?;
     let [dir] = rest else { bail!("needs a directory") };
-    let team = seat.meet()?;
-    let file = RecordFile::create(&team, format!("{dir}/records"))?;
+    let job = seat.meet()?;
+    let file = job.records().create(format!("{dir}/records"))?;
     let record = file.create_record(PIECES * PIECE_BYTES as u64)?;
     let own = PIECES / PROCESSES;
     let len = usize::try_from(own)? * PIECE_BYTES;

@@ -12,8 +12,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use pario::Job;
 use pario::records::{RecordFile, RecordId, Request};
-use pario::team::Team;
 
 use super::file_loop::FileLoop;
 use super::pair::{Pair, Second};
@@ -42,8 +42,8 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     let pieces: u64 = setting.choose(256, 64);
     let quantity = Quantity::Megabytes(pieces as f64 * PIECE_BYTES as f64);
     let mut other = Pair::start(ROLE.name, &[text(&dir)?, &pieces.to_string()])?;
-    let team = other.meet()?;
-    let mut far = Far::make(&team, &dir, pieces)?;
+    let job = other.meet()?;
+    let mut far = Far::make(&job, &dir, pieces)?;
     let mut bare = Bare::start(Transport::Tcp, &dir)?;
     // The file has all its pages afterwards.
     let before = loopback_bytes()?;
@@ -93,8 +93,8 @@ struct Far {
 
 impl Far {
     /// Made by both ranks together.
-    fn make(team: &Team, dir: &Path, pieces: u64) -> Result<Self> {
-        let file = RecordFile::create(team, dir.join("records"))?;
+    fn make(job: &Job, dir: &Path, pieces: u64) -> Result<Self> {
+        let file = job.records().create(dir.join("records"))?;
         let record = file.create_record_irregular(&[0, pieces * PIECE_BYTES as u64])?;
         Ok(Self { file, record, pieces, free: vec![vec![7; PIECE_BYTES]; UNDER_WAY] })
     }
@@ -140,6 +140,6 @@ impl Far {
 fn serve(words: &[String]) -> Result<()> {
     let (second, rest) = Second::take(words)?;
     let [dir, pieces] = rest else { bail!("needs a directory and a number") };
-    let _far = Far::make(second.team(), Path::new(dir), pieces.parse()?)?;
+    let _far = Far::make(second.job(), Path::new(dir), pieces.parse()?)?;
     second.stay()
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail, ensure};
-use pario::team::Segments;
+use pario::memory::Segments;
 
 use super::arrays;
 use super::seat::{self, Seat};
@@ -127,9 +127,9 @@ fn report_mean(report: &mut Report, ratios: &[Vec<f64>]) {
 
 fn serve(words: &[String]) -> Result<()> {
     let (seat, _) = Seat::take(words)?;
-    let team = seat.meet()?;
-    let segments = team.segments(LARGEST_BYTES)?;
-    let counters = team.segments(8)?;
+    let job = seat.meet()?;
+    let segments = job.segments(LARGEST_BYTES)?;
+    let counters = job.segments(8)?;
     let mut memory = Memory::new();
     let mut expected = 0;
     let is_first = seat.rank() == 0;

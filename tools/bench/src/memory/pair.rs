@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::process;
 
 use anyhow::{Context, Result, bail};
-use pario::team::{Key, MultiMachine, Team, TeamOptions};
+use pario::Job;
+use pario::memory::Key;
 
 use crate::partner::{Partner, Starter};
 
@@ -31,7 +32,7 @@ impl Pair {
     }
 
     /// Meets it, as rank 0.
-    pub fn meet(&self) -> Result<Team> {
+    pub fn meet(&self) -> Result<Job> {
         meet(&self.job, &self.address, &self.key, 0)
     }
 
@@ -43,7 +44,7 @@ impl Pair {
 
 /// The second process.
 pub struct Second {
-    team: Team,
+    job: Job,
     starter: Starter,
 }
 
@@ -54,12 +55,12 @@ impl Second {
         let [job, address, key, rest @ ..] = words else {
             bail!("needs a job, an address and a key");
         };
-        Ok((Self { team: meet(job, address, key, 1)?, starter }, rest))
+        Ok((Self { job: meet(job, address, key, 1)?, starter }, rest))
     }
 
-    /// The team.
-    pub fn team(&self) -> &Team {
-        &self.team
+    /// The job.
+    pub fn job(&self) -> &Job {
+        &self.job
     }
 
     /// Stays until it is needed no more.
@@ -68,9 +69,10 @@ impl Second {
     }
 }
 
-fn meet(job: &str, address: &str, key: &str, rank: u32) -> Result<Team> {
-    let across = MultiMachine::at(address.parse().context("an address")?, Key::from_hex(key)?);
-    let across = across.called(format!("machine {rank}"));
-    let options = TeamOptions { multi_machine: Some(across), ..TeamOptions::default() };
-    Ok(Team::meet_with(job, 2, rank, &options)?)
+fn meet(job: &str, address: &str, key: &str, rank: u32) -> Result<Job> {
+    let address = address.parse().context("an address")?;
+    let options = Job::options().meet_at(address, Key::from_hex(key)?);
+    let job = options.machine(format!("machine {rank}")).join(job, 2, rank)?;
+    job.barrier()?;
+    Ok(job)
 }

@@ -12,8 +12,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use pario::Job;
 use pario::records::{RecordFile, RecordId};
-use pario::team::Team;
 
 use crate::area::Setting;
 use crate::figure::Quantity;
@@ -28,11 +28,11 @@ pub const PIECE_BYTES: usize = 1 << 20;
 pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     let (rounds, turns) = setting.choose((10, 31), (4, 15));
     let pieces = 64;
-    let team = Team::meet(&format!("records {}", std::process::id()), 1, 0)?;
+    let job = Job::new(&format!("records {}", std::process::id()), 1, 0)?;
     let mut seconds: [Vec<f64>; 4] = Default::default();
     for round in 0..rounds {
         let dir = setting.subdir(&format!("records-{round}"))?;
-        let ours = Ours::create(&team, &dir, pieces)?;
+        let ours = Ours::create(&job, &dir, pieces)?;
         let theirs = Plain::create(&dir, pieces)?;
         // Where it lies matters, so it is the same on both sides.
         let memory = RefCell::new(vec![7; PIECE_BYTES]);
@@ -92,8 +92,8 @@ struct Ours {
 }
 
 impl Ours {
-    fn create(team: &Team, dir: &Path, pieces: u64) -> Result<Self> {
-        let file = RecordFile::create(team, dir.join("records"))?;
+    fn create(job: &Job, dir: &Path, pieces: u64) -> Result<Self> {
+        let file = job.records().create(dir.join("records"))?;
         let record = file.create_record(pieces * PIECE_BYTES as u64)?;
         Ok(Self { file, record, pieces })
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{self, Command};
 
 use anyhow::{Context, Result, bail};
-use pario::team::Team;
+use pario::Job;
 
 use crate::modes::lines::Lines;
 use crate::modes::moment::Moment;
@@ -63,9 +63,11 @@ impl Seat {
         Ok((seat, rest))
     }
 
-    /// Meets the others.
-    pub fn meet(&self) -> Result<Team> {
-        Ok(Team::meet(&self.job, self.size, self.rank)?)
+    /// Joins the job and meets the others.
+    pub fn meet(&self) -> Result<Job> {
+        let job = Job::new(&self.job, self.size, self.rank)?;
+        job.barrier()?;
+        Ok(job)
     }
 
     /// Which process it is.

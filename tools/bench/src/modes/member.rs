@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use pario::{Cluster, ClusterOptions, Group, Mode, Seek, SharedFile};
+use pario::{Cluster, ClusterOptions, Job, JobFiles, Mode, Seek, SharedFile};
 
 use super::lines::Lines;
 use super::moment::Moment;
@@ -62,8 +62,8 @@ fn serve(words: &[String]) -> Result<()> {
     let mut files = match (kind.as_str(), rest) {
         ("ours", [address, key, job]) => {
             let key = Path::new(key);
-            let group = Group::new(&connect(address, key)?, job, size, rank)?;
-            Files::Ours { group, is_near: !key.exists(), open: None }
+            let job = Job::new(job, size, rank)?.files(&connect(address, key)?);
+            Files::Ours { job, is_near: !key.exists(), open: None }
         }
         ("plain", [dir]) => Files::Plain { dir: dir.into(), open: None },
         _ => bail!("needs what its kind needs"),
@@ -141,19 +141,19 @@ impl Process {
 
 /// What a process has open; a file stays open from turn to turn.
 enum Files {
-    Ours { group: Group, is_near: bool, open: Option<(What, String, SharedFile)> },
+    Ours { job: JobFiles, is_near: bool, open: Option<(What, String, SharedFile)> },
     Plain { dir: PathBuf, open: Option<(String, File)> },
 }
 
 impl Files {
     fn take_turn(&mut self, process: &mut Process, lines: &mut Lines) -> Result<()> {
         match self {
-            Self::Ours { group, is_near, open } => {
-                let file = prepare_ours(group, *is_near, open, process)?;
+            Self::Ours { job, is_near, open } => {
+                let file = prepare_ours(job, *is_near, open, process)?;
                 wait_to_begin(lines)?;
                 match file {
                     Some(file) => turn_of_ours(file, process)?,
-                    None => open_and_close(group, process)?,
+                    None => open_and_close(job, process)?,
                 }
             }
             Self::Plain { dir, open } => {
@@ -174,7 +174,7 @@ fn wait_to_begin(lines: &mut Lines) -> Result<()> {
 
 /// The file of a turn, with all pointers at its beginning; none if the turn opens it.
 fn prepare_ours<'a>(
-    group: &Group,
+    job: &JobFiles,
     is_near: bool,
     open: &'a mut Option<(What, String, SharedFile)>,
     process: &Process,
@@ -194,7 +194,7 @@ fn prepare_ours<'a>(
             What::Async => Mode::Async,
             What::Open => return Ok(None),
         };
-        let file = group.open(path, mode)?;
+        let file = job.open(path, mode)?;
         let found = file.file().has_short_cut();
         ensure!(found == is_near, "short cut: {found}, but the figure needs: {is_near}");
         *open = Some((*what, path.clone(), file));
@@ -229,9 +229,9 @@ fn turn_of_ours(file: &SharedFile, process: &mut Process) -> Result<()> {
 }
 
 /// In a mode in which all meet to close, as in MPI.
-fn open_and_close(group: &Group, process: &Process) -> Result<()> {
+fn open_and_close(job: &JobFiles, process: &Process) -> Result<()> {
     for _ in 0..process.order.calls {
-        group.open(&process.order.path, Mode::Record)?.close()?;
+        job.open(&process.order.path, Mode::Record)?.close()?;
     }
     Ok(())
 }

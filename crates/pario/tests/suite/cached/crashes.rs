@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use pario::CachedOptions;
-use pario::cached::Step;
-use pario::team::Team;
+use pario::cached::FlushStep;
+use pario::{CachedOptions, Job};
 
 use crate::ranks::new_job;
 
@@ -42,7 +41,7 @@ fn wait_to_be_killed() {
     std::process::exit(1);
 }
 
-fn observe(_: Step) {
+fn observe(_: FlushStep) {
     if STEPS.fetch_sub(1, Ordering::SeqCst) == 0 {
         wait_to_be_killed();
     }
@@ -53,14 +52,14 @@ fn observe(_: Step) {
 fn rank_process() {
     let Ok(told) = std::env::var(RANK) else { return };
     let told: Vec<&str> = told.split('\t').collect();
-    let [job, rank, path, replace, stops_at] = told[..] else { panic!("{told:?}") };
-    let team = Team::meet(job, SIZE, rank.parse().unwrap()).unwrap();
+    let [name, rank, path, replace, stops_at] = told[..] else { panic!("{told:?}") };
+    let job = Job::new(name, SIZE, rank.parse().unwrap()).unwrap();
     let options = CachedOptions::new().read(true).write(true).create(true).observer(observe);
-    let mut file = options.replace(replace == "true").open(&team, path).unwrap();
+    let mut file = job.cache_with(path, &options.replace(replace == "true")).unwrap();
     file.reserve(LEN as u64).unwrap();
     let mut write = |fill: u8| {
         // Everybody writes every third page.
-        for page in (0..200).filter(|page| page % u64::from(SIZE) == u64::from(team.rank())) {
+        for page in (0..200).filter(|page| page % u64::from(SIZE) == u64::from(job.rank())) {
             file.write_at(&vec![fill; 65_536], page * 65_536)?;
         }
         file.flush()

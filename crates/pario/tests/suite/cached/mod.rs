@@ -4,6 +4,7 @@
 
 mod content;
 mod crashes;
+mod job_ranks;
 mod model;
 mod rules;
 mod sizes;

@@ -3,12 +3,13 @@
 use std::io::SeekFrom;
 use std::path::Path;
 
-use pario::cached::Place;
+use pario::cached::CachedFileSource;
 use pario::{CachedFile, CachedOptions, Cluster};
 use proptest::prelude::*;
 
 use super::content::bytes;
-use crate::ranks::{EVERY_WAY, Machines, spread};
+use super::job_ranks::spread;
+use crate::ranks::{EVERY_WAY, Machines};
 
 const SIZE: u32 = 4;
 /// Some pages of each rank, and the last one not full.
@@ -119,7 +120,7 @@ fn run(
     content: Vec<u8>,
 ) -> Vec<u8> {
     let mut file = file;
-    let own = file.team().rank();
+    let own = file.job().rank();
     let mut model = Model { content, room: None, positions: [0; SIZE as usize] };
     for (number, step) in steps.iter().enumerate() {
         let seed = number as u64;
@@ -202,9 +203,9 @@ fn run(
             }
         }
         // Nobody goes on before all have seen it.
-        file.team().barrier().unwrap();
+        file.job().barrier().unwrap();
         assert_eq!(file.len().unwrap(), model.content.len() as u64, "{step:?}");
-        file.team().barrier().unwrap();
+        file.job().barrier().unwrap();
     }
     file.close().unwrap();
     model.content
@@ -213,13 +214,13 @@ fn run(
 fn check(
     options: &CachedOptions,
     machines: Machines,
-    place: &Place,
+    place: &CachedFileSource,
     steps: &[Step],
     start: Vec<u8>,
     on_disk: &dyn Fn() -> Vec<u8>,
 ) {
-    let contents = spread(SIZE, machines, |team| {
-        let open = || options.open(&team, place.clone()).unwrap();
+    let contents = spread(SIZE, machines, |job| {
+        let open = || job.cache_with(place.clone(), &options).unwrap();
         run(open(), &open, steps, start.clone())
     });
     assert!(on_disk() == contents[0], "the disk holds something else");
@@ -255,7 +256,7 @@ fn in_a_cluster(
         cluster.remove("/file").unwrap();
     }
     cluster.create("/file").unwrap().write_at(&bytes(99, start), 0).unwrap();
-    let place = Place::of_cluster(cluster, "/file");
+    let place = CachedFileSource::in_cluster(cluster, "/file");
     check(options, machines, &place, steps, bytes(99, start), &|| {
         let file = cluster.open("/file").unwrap();
         let mut content = vec![0; file.len().unwrap() as usize];

@@ -6,7 +6,8 @@ use pario::cached::CachedStatistics;
 use pario::{CachedFile, CachedOptions};
 
 use super::content::bytes;
-use crate::ranks::{EVERY_WAY, Machines, spread, together};
+use super::job_ranks::{spread, together};
+use crate::ranks::{EVERY_WAY, Machines};
 
 /// The sum over all ranks.
 fn all(statistics: &[CachedStatistics]) -> CachedStatistics {
@@ -26,11 +27,11 @@ fn four_gibibytes_with_little_in_them() {
     let dir = tempfile::tempdir().unwrap();
     let path = &dir.path().join("sparse");
     let end = 4_u64 << 30;
-    let statistics = together(4, |team| {
+    let statistics = together(4, |job| {
         let options = CachedOptions::new().write(true).create(true);
-        let mut file = options.open(&team, path).unwrap();
+        let mut file = job.cache_with(path, &options).unwrap();
         file.reserve(end + (1 << 30)).unwrap();
-        match team.rank() {
+        match job.rank() {
             0 => file.write_at(&bytes(0, 100_000), 0).unwrap(),
             3 => file.write_at(&bytes(3, 100_000), end - 100_000).unwrap(),
             _ => {}
@@ -48,8 +49,8 @@ fn four_gibibytes_with_little_in_them() {
     assert!(known.blocks() * 512 < 1 << 20, "{} blocks", known.blocks());
 
     // It is read again within a few pages of memory.
-    together(4, |team| {
-        let file = CachedOptions::new().read(true).memory(1 << 20).open(&team, path).unwrap();
+    together(4, |job| {
+        let file = job.cache_with(path, &CachedOptions::new().read(true).memory(1 << 20)).unwrap();
         let mut got = vec![1; 100_000];
         file.read_exact_at(&mut got, end - 100_000).unwrap();
         assert!(got == bytes(3, 100_000));
@@ -65,16 +66,17 @@ fn sixty_four_ranks_write_columns_and_read_those_of_others() {
     let path = &dir.path().join("columns");
     const COLUMNS: u64 = 1000;
     const COLUMN: usize = 4000;
-    let statistics = together(64, |team| {
-        let rank = u64::from(team.rank());
-        let mut file = CachedOptions::new().write(true).create(true).open(&team, path).unwrap();
+    let statistics = together(64, |job| {
+        let rank = u64::from(job.rank());
+        let mut file =
+            job.cache_with(path, &CachedOptions::new().write(true).create(true)).unwrap();
         file.reserve(COLUMNS * COLUMN as u64).unwrap();
         for column in (0..COLUMNS).filter(|column| column % 64 == rank) {
             file.write_at(&bytes(column, COLUMN), column * COLUMN as u64).unwrap();
         }
         let close = |file: CachedFile| file.close().unwrap();
         close(file);
-        let file = CachedFile::open(&team, path).unwrap();
+        let file = job.cache(path).unwrap();
         for column in (0..COLUMNS).filter(|column| (column + 1) % 64 == rank) {
             let mut got = vec![0; COLUMN];
             file.read_exact_at(&mut got, column * COLUMN as u64).unwrap();
@@ -97,22 +99,22 @@ fn all_at_once_within_little_memory() {
     let path = &dir.path().join("window");
     const PART: usize = 30_000;
     const PARTS: u64 = 400;
-    together(8, |team| {
-        let rank = u64::from(team.rank());
+    together(8, |job| {
+        let rank = u64::from(job.rank());
         let options = CachedOptions::new().read(true).write(true).create(true).memory(1 << 20);
-        let mut file = options.open(&team, path).unwrap();
+        let mut file = job.cache_with(path, &options).unwrap();
         file.reserve(PARTS * PART as u64).unwrap();
         for turn in 0..3 {
             for part in (0..PARTS).filter(|part| (part + turn) % 8 == rank) {
                 file.write_at(&bytes(part + turn, PART), part * PART as u64).unwrap();
             }
-            team.barrier().unwrap();
+            job.barrier().unwrap();
             for part in (0..PARTS).filter(|part| part % 8 == rank) {
                 let mut got = vec![0; PART];
                 file.read_exact_at(&mut got, part * PART as u64).unwrap();
                 assert!(got == bytes(part + turn, PART), "{turn}: {part}");
             }
-            team.barrier().unwrap();
+            job.barrier().unwrap();
         }
         file.close().unwrap();
     });
@@ -129,19 +131,19 @@ fn all_append_at_once() {
         let path = &dir.path().join("log");
         let old = b"an old line\n".repeat(10_000);
         std::fs::write(path, &old).unwrap();
-        let taken = spread(8, machines, |team| {
+        let taken = spread(8, machines, |job| {
             let mut options = CachedOptions::new().write(true).append(true);
             if let Some(bytes) = memory {
                 options = options.memory(bytes);
             }
-            let mut log = options.open(&team, path).unwrap();
+            let mut log = job.cache_with(path, &options).unwrap();
             log.reserve(old.len() as u64 + 8 * 100 * 100).unwrap();
-            let line = [b'a' + team.rank() as u8; 99];
+            let line = [b'a' + job.rank() as u8; 99];
             let mut taken: Vec<u64> = Vec::new();
             for _ in 0..100 {
                 taken.push(log.append(&[&line[..], b"\n"].concat()).unwrap());
             }
-            team.barrier().unwrap();
+            job.barrier().unwrap();
             let error = log.append(b"one more").unwrap_err().to_string();
             assert!(error.contains("200000 bytes that were reserved"), "{error}");
             assert!(log.write_at(b"x", 0).is_err());
@@ -165,31 +167,31 @@ fn long_runs_with_memory_taken_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let path = &dir.path().join("long");
     let expected = &bytes(5, (9 << 20) + 1234);
-    let own = |team: &pario::team::Team| {
+    let own = |job: &pario::Job| {
         let each = expected.len().div_ceil(3);
-        let start = each * team.rank() as usize;
+        let start = each * job.rank() as usize;
         start..(start + each).min(expected.len())
     };
-    together(3, |team| {
+    together(3, |job| {
         let options = CachedOptions::new().write(true).create(true).prefault(true);
-        let mut file = options.open(&team, path).unwrap();
+        let mut file = job.cache_with(path, &options).unwrap();
         file.reserve(20 << 20).unwrap();
-        file.write_at(&expected[own(&team)], own(&team).start as u64).unwrap();
+        file.write_at(&expected[own(&job)], own(&job).start as u64).unwrap();
         file.flush().unwrap();
         assert!(std::fs::read(path).unwrap() == *expected);
         file.close().unwrap();
     });
     // What is in the file, and some of it changed, once more.
-    together(3, |team| {
+    together(3, |job| {
         let options = CachedOptions::new().read(true).write(true).prefault(true);
-        let mut file = options.open(&team, path).unwrap();
+        let mut file = job.cache_with(path, &options).unwrap();
         let mut got = vec![0; expected.len()];
         file.read_exact_at(&mut got, 0).unwrap();
         assert!(got == *expected);
         file.reserve(20 << 20).unwrap();
-        team.barrier().unwrap();
-        let changed: Vec<u8> = expected[own(&team)].iter().map(|byte| !byte).collect();
-        file.write_at(&changed, own(&team).start as u64).unwrap();
+        job.barrier().unwrap();
+        let changed: Vec<u8> = expected[own(&job)].iter().map(|byte| !byte).collect();
+        file.write_at(&changed, own(&job).start as u64).unwrap();
         file.close().unwrap();
     });
     let changed: Vec<u8> = expected.iter().map(|byte| !byte).collect();

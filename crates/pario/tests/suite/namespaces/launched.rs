@@ -8,7 +8,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use pario::{Access, Group};
+use pario::cached::CachedFileSource;
+use pario::{CachedOptions, Cluster, Job};
 use pario_server::Node;
 use pario_server::config::Config;
 use pario_team::Key;
@@ -51,26 +52,29 @@ fn be_node(listen: SocketAddr, dir: &Path) {
 }
 
 fn be_rank(seed: u64, dir: &Path) {
-    let team = pario::team::from_env().unwrap_or_else(|error| panic!("{error}"));
+    let job = Job::from_env().unwrap();
+    let team = job.team().unwrap_or_else(|error| panic!("{error}"));
     program::run(&team, seed, dir);
     if std::env::var_os("PARIO_CLUSTER").is_some() {
-        share_cached_files(&Group::from_env().unwrap());
+        share_cached_files(&job, &Cluster::from_env().unwrap());
     }
-    println!("rank {} of {}: done", team.rank(), team.size());
+    println!("rank {} of {}: done", job.rank(), job.size());
 }
 
-/// Two files at once in the memory of all machines, each a team of its own.
-fn share_cached_files(group: &Group) {
-    let (rank, size) = (u64::from(group.rank()), u64::from(group.size()));
+/// Two files at once in the memory of all machines, beside what the program uses.
+fn share_cached_files(job: &Job, cluster: &Cluster) {
+    let (rank, size) = (u64::from(job.rank()), u64::from(job.size()));
+    let options = CachedOptions::new().read(true).write(true).create(true);
     let files = ["/one", "/two"].map(|path| {
-        let mut file = group.cache(path, Access::READ_WRITE).unwrap();
+        let source = CachedFileSource::in_cluster(cluster, path);
+        let mut file = job.cache_with(source, &options).unwrap();
         file.reserve(size * 100).unwrap();
         file
     });
     for (number, file) in (0..).zip(&files) {
         file.write_at(&[number * 50 + u8::try_from(rank).unwrap(); 100], rank * 100).unwrap();
     }
-    group.barrier().unwrap();
+    job.files(cluster).barrier().unwrap();
     for (number, file) in (0..).zip(&files) {
         for other in 0..size {
             let mut bytes = [0; 100];
@@ -81,7 +85,7 @@ fn share_cached_files(group: &Group) {
     for file in files {
         file.close().unwrap();
     }
-    let file = group.cluster().open("/two").unwrap();
+    let file = cluster.open("/two").unwrap();
     assert_eq!(file.len().unwrap(), size * 100);
 }
 

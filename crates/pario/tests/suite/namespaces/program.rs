@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use fastrand::Rng;
+use pario::memory::{Array, Reduction, Segments, Team};
 use pario::records::{RecordError, RecordFile, RecordId};
-use pario::team::{Array, Reduction, Segments, Team};
 
 const STEPS: usize = 150;
 /// Bytes of a segment of each rank.

@@ -5,8 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use pario::team::Team;
-use pario::{CachedFile, CachedOptions};
+use pario::{CachedFile, CachedOptions, Job};
 
 use super::order::{Order, Phase};
 use super::pattern::Grid;
@@ -24,11 +23,11 @@ pub const PLAIN: &str = "plain";
 fn serve(words: &[String]) -> Result<()> {
     let (seat, rest) = Seat::take(words)?;
     let [kind, dir] = rest else { bail!("needs a kind and a directory") };
-    let team = seat.meet()?;
+    let job = seat.meet()?;
     let mut member = Member {
-        columns: Columns { grid: Grid::new([2, 2, 2]), size: team.size(), bytes: Vec::new() },
+        columns: Columns { grid: Grid::new([2, 2, 2]), size: job.size(), bytes: Vec::new() },
         dir: dir.into(),
-        team,
+        job,
         opened: Opened::Nothing,
     };
     let is_ours = kind == OURS;
@@ -41,7 +40,7 @@ fn serve(words: &[String]) -> Result<()> {
 }
 
 struct Member {
-    team: Team,
+    job: Job,
     dir: PathBuf,
     columns: Columns,
     opened: Opened,
@@ -59,22 +58,22 @@ impl Member {
         match (order.phase, std::mem::replace(&mut self.opened, Opened::Nothing)) {
             (Phase::Create, _) => {
                 let options = CachedOptions::new().write(true).create_new(true).prefault(true);
-                let mut file = options.open(&self.team, &path)?;
+                let mut file = self.job.cache_with(&path, &options)?;
                 file.reserve(self.columns.grid.file_bytes())?;
                 self.opened = Opened::Cached(Box::new(file));
             }
             (Phase::Open, _) => {
                 let options = CachedOptions::new().read(true).prefault(true);
-                self.opened = Opened::Cached(Box::new(options.open(&self.team, &path)?));
+                self.opened = Opened::Cached(Box::new(self.job.cache_with(&path, &options)?));
             }
             (Phase::Close | Phase::End, Opened::Cached(file)) => file.close()?,
             (Phase::Write, Opened::Cached(file)) => {
-                let rank = self.team.rank();
+                let rank = self.job.rank();
                 self.columns.write(rank, |bytes, place| Ok(file.write_at(bytes, place)?))?;
                 self.opened = Opened::Cached(file);
             }
             (Phase::Read, Opened::Cached(file)) => {
-                let next = (self.team.rank() + 1) % self.team.size();
+                let next = (self.job.rank() + 1) % self.job.size();
                 self.columns.read(next, |bytes, place| Ok(file.read_exact_at(bytes, place)?))?;
                 self.opened = Opened::Cached(file);
             }
@@ -97,18 +96,18 @@ impl Member {
             }
             (Phase::Close, Opened::Plain(file)) => {
                 // All have written before: one of them is enough.
-                if self.team.rank() == 0 {
+                if self.job.rank() == 0 {
                     make_durable(&file, &self.dir)?;
                 }
             }
             (Phase::End, Opened::Plain(_)) => {}
             (Phase::Write, Opened::Plain(file)) => {
-                let rank = self.team.rank();
+                let rank = self.job.rank();
                 self.columns.write(rank, |bytes, place| Ok(file.write_all_at(bytes, place)?))?;
                 self.opened = Opened::Plain(file);
             }
             (Phase::Read, Opened::Plain(file)) => {
-                let next = (self.team.rank() + 1) % self.team.size();
+                let next = (self.job.rank() + 1) % self.job.size();
                 self.columns.read(next, |bytes, place| Ok(file.read_exact_at(bytes, place)?))?;
                 self.opened = Opened::Plain(file);
             }

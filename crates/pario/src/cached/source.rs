@@ -1,4 +1,4 @@
-//! Where a cached file is when it is not in memory: a file of the machine, or of a cluster.
+//! The file behind a cached file: a plain file of the machine, or a file of a cluster.
 
 use std::fmt;
 use std::fs;
@@ -10,35 +10,37 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use super::agreement::Trouble;
+use super::agreement::RankFailure;
 use crate::cluster::Cluster;
 use crate::file::File;
 
-/// Where a file is: with a plain path, on the machine; otherwise in a cluster.
+/// The file behind a cached file: a plain file of the machine, which is what a path means, or a file
+/// of a cluster.
 ///
 /// ```
 /// # fn main() -> Result<(), pario::Error> {
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let cluster = pario::Cluster::embedded(dir.path())?;
-/// use pario::cached::Place;
+/// use pario::cached::CachedFileSource;
 ///
-/// assert_eq!(Place::from("/scratch/mesh.bin").to_string(), "/scratch/mesh.bin");
-/// let place = Place::of_cluster(&cluster, "/runs/mesh.bin");
+/// assert_eq!(CachedFileSource::from("/scratch/mesh.bin").to_string(), "/scratch/mesh.bin");
+/// let in_cluster = CachedFileSource::in_cluster(&cluster, "/runs/mesh.bin");
+/// assert_eq!(in_cluster.to_string(), "/runs/mesh.bin");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Place {
+pub enum CachedFileSource {
     /// A file of the machine.
     Plain(PathBuf),
     /// A file of a cluster, at this path.
     Cluster(Cluster, String),
 }
 
-/// What an open asks for.
+/// How the backing file is opened.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted {
+pub struct BackingOptions {
     pub read: bool,
     pub write: bool,
     pub create: bool,
@@ -47,64 +49,64 @@ pub struct Wanted {
     pub mode: u32,
 }
 
-/// An open file.
+/// The open backing file.
 #[derive(Debug)]
-pub enum Backing {
+pub enum BackingFile {
     Plain(fs::File),
     Cluster(Box<File>),
 }
 
-impl Place {
+impl CachedFileSource {
     /// A file of a cluster.
-    pub fn of_cluster(cluster: &Cluster, path: impl Into<String>) -> Self {
+    pub fn in_cluster(cluster: &Cluster, path: impl Into<String>) -> Self {
         Self::Cluster(cluster.clone(), path.into())
     }
 
-    /// The same place for all processes of this machine, wherever they are.
-    pub(super) fn absolute(&self) -> Result<Self, Trouble> {
+    /// The same source for all processes of this machine, whatever their working directories are.
+    pub(super) fn absolute(&self) -> Result<Self, RankFailure> {
         match self {
             Self::Plain(path) => {
-                // The file that a link leads to, so that it can be replaced.
+                // The target of a link, so that a flush can replace it.
                 let path = fs::canonicalize(path).or_else(|_| std::path::absolute(path))?;
                 Ok(Self::Plain(path))
             }
-            place => Ok(place.clone()),
+            source => Ok(source.clone()),
         }
     }
 
-    /// What all ranks call it, also those of machines where there is no such file.
-    pub(super) fn called(&self) -> String {
+    /// The name of the file in messages, equal on all ranks, also on machines without the file.
+    pub(super) fn common_name(&self) -> String {
         match self {
             Self::Plain(path) => {
                 std::path::absolute(path).as_ref().unwrap_or(path).display().to_string()
             }
-            place => place.to_string(),
+            source => source.to_string(),
         }
     }
 
-    /// Opens it.
-    pub(super) fn open(&self, wanted: Wanted) -> Result<Backing, Trouble> {
-        let Wanted { read, write, create, is_new, truncate, mode } = wanted;
+    /// Opens the file.
+    pub(super) fn open(&self, options: BackingOptions) -> Result<BackingFile, RankFailure> {
+        let BackingOptions { read, write, create, is_new, truncate, mode } = options;
         match self {
             Self::Plain(path) => {
                 let mut options = fs::OpenOptions::new();
                 options.read(read).write(write).create(create).create_new(is_new).mode(mode);
-                // Who opens a pipe must not wait for the other end.
+                // The open of a pipe would wait for its other end.
                 options.custom_flags(NONBLOCK);
                 let file = options.open(path)?;
                 let kind = file.metadata()?.file_type();
                 if kind.is_dir() {
-                    return Err(Trouble::new(Errno::ISDIR, "it is a directory"));
+                    return Err(RankFailure::new(Errno::ISDIR, "it is a directory"));
                 }
                 if !kind.is_file() {
                     let what = if kind.is_fifo() || kind.is_socket() { "pipe" } else { "device" };
                     let text = format!("it is a {what}, which cannot be cached: use a plain file");
-                    return Err(Trouble::invalid(text));
+                    return Err(RankFailure::invalid(text));
                 }
                 if truncate && file.metadata()?.len() > 0 {
                     file.set_len(0)?;
                 }
-                Ok(Backing::Plain(file))
+                Ok(BackingFile::Plain(file))
             }
             Self::Cluster(cluster, path) => {
                 let options = cluster.options().read(read).write(write).create(create);
@@ -112,13 +114,13 @@ impl Place {
                 let file = options.open(path)?;
                 // Files of extents have no bytes.
                 file.read_at(&mut [], 0).or_else(|error| if read { Err(error) } else { Ok(0) })?;
-                Ok(Backing::Cluster(Box::new(file)))
+                Ok(BackingFile::Cluster(Box::new(file)))
             }
         }
     }
 
-    /// A new file next to it, with the same rights, that is to take its place.
-    pub(super) fn beside(&self) -> Result<Self, Trouble> {
+    /// Creates a new file beside this one, with the same owner and rights, that is to replace it.
+    pub(super) fn create_beside(&self) -> Result<Self, RankFailure> {
         let number = new_number();
         match self {
             Self::Plain(path) => {
@@ -136,7 +138,9 @@ impl Place {
                 };
                 if let Err(error) = keep() {
                     let _ = fs::remove_file(&beside);
-                    return Err(Trouble::from(error).doing("cannot keep its owner and rights"));
+                    return Err(
+                        RankFailure::from(error).context("cannot keep its owner and rights")
+                    );
                 }
                 Ok(Self::Plain(beside))
             }
@@ -154,8 +158,8 @@ impl Place {
         }
     }
 
-    /// Puts a file that is beside it in its place, for good.
-    pub(super) fn replace_by(&self, beside: &Self) -> Result<(), Trouble> {
+    /// Renames the file beside this one over it, durably.
+    pub(super) fn replace_by(&self, beside: &Self) -> Result<(), RankFailure> {
         match (self, beside) {
             (Self::Plain(path), Self::Plain(beside)) => {
                 fs::rename(beside, path)?;
@@ -164,12 +168,12 @@ impl Place {
             (Self::Cluster(cluster, path), Self::Cluster(_, beside)) => {
                 Ok(cluster.rename(beside, path)?)
             }
-            _ => Err(Trouble::invalid("a file can only be replaced by one of its kind")),
+            _ => Err(RankFailure::invalid("a file can only be replaced by one of its kind")),
         }
     }
 
-    /// Makes its name durable.
-    pub(super) fn sync_name(&self) -> Result<(), Trouble> {
+    /// Makes the name of the file durable.
+    pub(super) fn sync_name(&self) -> Result<(), RankFailure> {
         if let Self::Plain(path) = self {
             let (dir, _) = dir_and_name(path)?;
             fs::File::open(dir)?.sync_all()?;
@@ -177,16 +181,16 @@ impl Place {
         Ok(())
     }
 
-    /// Deletes it, if it can be.
+    /// Deletes the file, if possible.
     pub(super) fn remove(&self) {
-        // It is of no use to anybody, and in nobody's way.
+        // A file that stays behind is useless and harmless.
         let _ = match self {
-            Self::Plain(path) => fs::remove_file(path).map_err(Trouble::from),
-            Self::Cluster(cluster, path) => cluster.remove(path).map_err(Trouble::from),
+            Self::Plain(path) => fs::remove_file(path).map_err(RankFailure::from),
+            Self::Cluster(cluster, path) => cluster.remove(path).map_err(RankFailure::from),
         };
     }
 
-    /// The same kind of place, at another path, as another rank has told it.
+    /// The source of the same kind at the path that another rank has sent.
     pub(super) fn at(&self, path: &[u8]) -> Self {
         use std::os::unix::ffi::OsStrExt as _;
         match self {
@@ -197,7 +201,7 @@ impl Place {
         }
     }
 
-    /// Its path, to be told to another rank.
+    /// The path, in the form that is sent to other ranks.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         use std::os::unix::ffi::OsStrExt as _;
         match self {
@@ -207,17 +211,17 @@ impl Place {
     }
 }
 
-/// `O_NONBLOCK`, which means nothing to plain files.
+/// `O_NONBLOCK`, which has no effect on plain files.
 const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 
-fn dir_and_name(path: &Path) -> Result<(&Path, String), Trouble> {
+fn dir_and_name(path: &Path) -> Result<(&Path, String), RankFailure> {
     match (path.parent(), path.file_name()) {
         (Some(dir), Some(name)) => Ok((dir, name.to_string_lossy().into_owned())),
-        _ => Err(Trouble::invalid("it has no name")),
+        _ => Err(RankFailure::invalid("it has no name")),
     }
 }
 
-/// A number that no other process is likely to have.
+/// A number that no other process is likely to draw.
 fn new_number() -> u64 {
     let mut bytes = [0; 8];
     match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
@@ -226,25 +230,29 @@ fn new_number() -> u64 {
     }
 }
 
-impl Backing {
-    /// How long it is.
-    pub fn len(&self) -> Result<u64, Trouble> {
+impl BackingFile {
+    /// The length.
+    pub fn len(&self) -> Result<u64, RankFailure> {
         match self {
             Self::Plain(file) => Ok(file.metadata()?.len()),
             Self::Cluster(file) => Ok(file.len()?),
         }
     }
 
-    /// Makes it longer.
-    pub fn set_len(&self, len: u64) -> Result<(), Trouble> {
+    /// Changes the length.
+    pub fn set_len(&self, len: u64) -> Result<(), RankFailure> {
         match self {
             Self::Plain(file) => Ok(file.set_len(len)?),
             Self::Cluster(file) => Ok(file.set_len(len)?),
         }
     }
 
-    /// Reads consecutive bytes; fewer than there is room for only at the end.
-    pub fn read_at(&self, mut pieces: &mut [IoSliceMut<'_>], offset: u64) -> Result<u64, Trouble> {
+    /// Reads consecutive bytes; fewer than the buffers hold only at the end of the file.
+    pub fn read_at(
+        &self,
+        mut pieces: &mut [IoSliceMut<'_>],
+        offset: u64,
+    ) -> Result<u64, RankFailure> {
         let file = match self {
             Self::Plain(file) => file,
             Self::Cluster(file) => return Ok(file.read_vectored_at(pieces, offset)? as u64),
@@ -265,7 +273,7 @@ impl Backing {
     }
 
     /// Writes consecutive bytes.
-    pub fn write_at(&self, mut pieces: &mut [IoSlice<'_>], offset: u64) -> Result<(), Trouble> {
+    pub fn write_at(&self, mut pieces: &mut [IoSlice<'_>], offset: u64) -> Result<(), RankFailure> {
         let file = match self {
             Self::Plain(file) => file,
             Self::Cluster(file) => return Ok(file.write_vectored_at(pieces, offset)?),
@@ -285,41 +293,41 @@ impl Backing {
         Ok(())
     }
 
-    /// Makes what was written durable.
-    pub fn sync(&self) -> Result<(), Trouble> {
+    /// Makes the writes durable. A failure is final.
+    pub fn sync(&self) -> Result<(), RankFailure> {
         let synced = match self {
-            Self::Plain(file) => file.sync_data().map_err(Trouble::from),
-            Self::Cluster(file) => file.sync().map_err(Trouble::from),
+            Self::Plain(file) => file.sync_data().map_err(RankFailure::from),
+            Self::Cluster(file) => file.sync().map_err(RankFailure::from),
         };
-        synced.map_err(|why| Trouble { is_final: true, ..why })
+        synced.map_err(|why| RankFailure { is_final: true, ..why })
     }
 }
 
-impl From<&str> for Place {
+impl From<&str> for CachedFileSource {
     fn from(path: &str) -> Self {
         Self::Plain(path.into())
     }
 }
 
-impl From<&Path> for Place {
+impl From<&Path> for CachedFileSource {
     fn from(path: &Path) -> Self {
         Self::Plain(path.to_owned())
     }
 }
 
-impl From<PathBuf> for Place {
+impl From<PathBuf> for CachedFileSource {
     fn from(path: PathBuf) -> Self {
         Self::Plain(path)
     }
 }
 
-impl From<&PathBuf> for Place {
+impl From<&PathBuf> for CachedFileSource {
     fn from(path: &PathBuf) -> Self {
         Self::Plain(path.clone())
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for CachedFileSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plain(path) => write!(f, "{}", path.display()),

@@ -1,69 +1,59 @@
-//! Where the machines of a job meet, as launcher and variables say.
+//! How the machines of a job find each other, as the launcher and the environment variables say.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use pario_team::{Endpoint, Key, MultiMachine, Rendezvous};
 
+use super::environment;
 use super::node_broker::NodeBroker;
 use crate::cluster::Cluster;
 use crate::error::Error;
-use crate::group::environment;
 
-/// What PARIO_TEAM says if a node is to be asked.
+/// The value of PARIO_TEAM that makes the machines ask a node.
 const BY_CLUSTER: &str = "cluster";
-/// Ports of teams whose port nobody has said: those below the ones that the system gives away.
+/// The ports that names of jobs give: below those that the system assigns to programs.
 const PORTS: std::ops::Range<u16> = 16_384..32_768;
 
-/// Where the machines of a job meet; nothing if it is on one. Who is a client of a cluster asks a
-/// node of that, unless told otherwise.
-pub fn across(
+/// Returns how the machines of a job find each other; `None` if the job runs on one machine. Without
+/// an address in PARIO_TEAM, they ask a node: of the given cluster, or of the one that PARIO_CLUSTER
+/// names.
+pub fn multi_machine(
     job: &str,
     variable: impl Fn(&str) -> Option<String>,
     cluster: Option<&Cluster>,
 ) -> Result<Option<MultiMachine>, Error> {
-    let said = variable("PARIO_TEAM").filter(|place| !place.is_empty());
+    let place = variable("PARIO_TEAM").filter(|place| !place.is_empty());
     let elsewhere = environment::elsewhere(&variable);
-    let rendezvous = match said.as_deref() {
+    let rendezvous = match place.as_deref() {
         None if elsewhere.is_none() => return Ok(None),
         Some(place) if place != BY_CLUSTER => {
-            Rendezvous::Known(spot(place, job, &variable, elsewhere.is_some())?)
+            Rendezvous::Known(known_endpoint(place, job, &variable, elsewhere.is_some())?)
         }
         _ => {
             check_named(&variable)?;
             let why = elsewhere.map_or(String::new(), |elsewhere| format!(" ({elsewhere})"));
-            let otherwise = format!(
+            let advice = format!(
                 "the job spans machines{why}, and these have to find each other: set PARIO_CLUSTER \
                  to a node of a cluster that all can reach, or PARIO_TEAM to the address of the \
                  first machine and PARIO_KEY to the file with a key that all have"
             );
             let broker = match cluster {
                 Some(cluster) => NodeBroker::new(cluster),
-                None => NodeBroker::of_environment(otherwise),
+                None => NodeBroker::from_env(advice),
             };
             Rendezvous::Brokered(Arc::new(broker))
         }
     };
-    Ok(Some(MultiMachine { rendezvous, machine: machine(variable) }))
+    Ok(Some(MultiMachine { rendezvous, machine: name_of_machine(variable) }))
 }
 
-/// The same for who has a cluster and asks nobody else.
-pub fn across_cluster(
-    variable: impl Fn(&str) -> Option<String>,
-    cluster: &Cluster,
-) -> Option<MultiMachine> {
-    let is_said = variable("PARIO_TEAM").is_some_and(|place| !place.is_empty());
-    if !is_said && environment::elsewhere(&variable).is_none() {
-        return None;
-    }
-    let rendezvous = Rendezvous::Brokered(Arc::new(NodeBroker::new(cluster)));
-    Some(MultiMachine { rendezvous, machine: machine(variable) })
-}
-
-fn machine(variable: impl Fn(&str) -> Option<String>) -> String {
+/// The name that PARIO_MACHINE gives this machine; usually empty.
+pub fn name_of_machine(variable: impl Fn(&str) -> Option<String>) -> String {
     variable("PARIO_MACHINE").unwrap_or_default()
 }
 
+/// Fails if the name of the job may differ between machines.
 fn check_named(variable: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
     match environment::is_named(variable) {
         true => Ok(()),
@@ -74,9 +64,9 @@ fn check_named(variable: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
     }
 }
 
-/// The place that PARIO_TEAM names. Without a port, the name of the job gives it, and a key of its
-/// own: whoever else listens there is not taken for one of the job.
-fn spot(
+/// Returns the endpoint that PARIO_TEAM names. Without a port, the port and the key follow from the
+/// name of the job, so that a machine of another job that listens there is refused.
+fn known_endpoint(
     place: &str,
     job: &str,
     variable: &impl Fn(&str) -> Option<String>,
@@ -105,7 +95,7 @@ fn spot(
     Ok(Endpoint { address, key: key.for_purpose(job) })
 }
 
-/// A port that the name of a job gives to those who have a key.
+/// Returns the port of a job, for machines that have the key.
 fn port_of(job: &str, key: &Key) -> u16 {
     let digits = key.for_purpose(&format!("the port of {job}")).to_hex();
     let number = u16::from_str_radix(&digits[..4], 16).unwrap_or(0);
@@ -131,26 +121,26 @@ mod tests {
 
     type Variables<'a> = &'a [(&'a str, &'a str)];
 
-    fn said(variables: Variables<'_>) -> Result<Option<MultiMachine>, Error> {
+    fn found_for(variables: Variables<'_>) -> Result<Option<MultiMachine>, Error> {
         let find = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        across("a job", find, None)
+        multi_machine("a job", find, None)
     }
 
     fn known(variables: Variables<'_>) -> Endpoint {
-        match said(variables).unwrap().unwrap().rendezvous {
-            Rendezvous::Known(spot) => spot,
-            Rendezvous::Brokered(_) => panic!("a node would be asked"),
+        match found_for(variables).unwrap().unwrap().rendezvous {
+            Rendezvous::Known(endpoint) => endpoint,
+            Rendezvous::Brokered(_) => panic!("the machines ask a node"),
         }
     }
 
-    fn wrong(variables: Variables<'_>) -> String {
-        said(variables).unwrap_err().to_string()
+    fn error_of(variables: Variables<'_>) -> String {
+        found_for(variables).unwrap_err().to_string()
     }
 
-    /// Of four processes two are here.
+    /// Two of four processes are on this machine.
     const OPEN_MPI: [(&str, &str); 4] = [
         ("OMPI_COMM_WORLD_RANK", "0"),
         ("OMPI_COMM_WORLD_SIZE", "4"),
@@ -167,27 +157,27 @@ mod tests {
     }
 
     #[test]
-    fn an_address_with_a_port_is_where_machines_meet() {
+    fn machines_meet_at_an_address_with_a_port() {
         let (_dir, file, key) = key_file();
         let place = ("PARIO_TEAM", "127.0.0.1:7777");
         let found = known(&[place, ("PARIO_KEY", &file)]);
         assert_eq!(found, Endpoint { address: "127.0.0.1:7777".parse().unwrap(), key });
-        assert!(wrong(&[place]).contains("PARIO_TEAM is set and PARIO_KEY is not"));
-        let text = wrong(&[place, ("PARIO_KEY", "/nowhere/key")]);
+        assert!(error_of(&[place]).contains("PARIO_TEAM is set and PARIO_KEY is not"));
+        let text = error_of(&[place, ("PARIO_KEY", "/nowhere/key")]);
         assert!(text.starts_with("PARIO_KEY: /nowhere/key: "), "{text}");
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         std::fs::set_permissions(&file, open).unwrap();
-        let text = wrong(&[place, ("PARIO_KEY", &file)]);
+        let text = error_of(&[place, ("PARIO_KEY", &file)]);
         assert!(text.contains("other users can read it (mode 0644); chmod 600 it"), "{text}");
     }
 
     #[test]
-    fn on_one_machine_nobody_has_to_say_anything() {
-        assert!(said(&[]).unwrap().is_none());
-        assert!(said(&[("PARIO_TEAM", "")]).unwrap().is_none());
+    fn one_machine_needs_no_variable() {
+        assert!(found_for(&[]).unwrap().is_none());
+        assert!(found_for(&[("PARIO_TEAM", "")]).unwrap().is_none());
         let mut all_here = OPEN_MPI;
         all_here[2].1 = "4";
-        assert!(said(&all_here).unwrap().is_none());
+        assert!(found_for(&all_here).unwrap().is_none());
     }
 
     #[test]
@@ -201,9 +191,9 @@ mod tests {
         assert_eq!(found.key, key.for_purpose("a job"));
         assert_ne!(found.key, key.for_purpose("another job"));
         variables[4].1 = "127.0.1.1";
-        assert!(wrong(&variables).contains("which others cannot reach"));
+        assert!(error_of(&variables).contains("which others cannot reach"));
         variables[4].1 = "127.0.1.1:0";
-        assert!(wrong(&variables).contains("\"127.0.1.1:0\" is no address"));
+        assert!(error_of(&variables).contains("\"127.0.1.1:0\" is no address"));
         // Hydra names no job.
         let hydra = [
             ("PMI_RANK", "1"),
@@ -211,7 +201,7 @@ mod tests {
             ("PARIO_TEAM", "10.0.0.1"),
             ("PARIO_KEY", file.as_str()),
         ];
-        assert!(wrong(&hydra).contains("set PARIO_JOB"), "{}", wrong(&hydra));
+        assert!(error_of(&hydra).contains("set PARIO_JOB"), "{}", error_of(&hydra));
     }
 
     #[test]
@@ -224,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_asked_if_nothing_else_is_said() {
+    fn machines_ask_a_node_without_an_address() {
         for variables in [&OPEN_MPI[..], &[("PARIO_TEAM", "cluster"), ("PARIO_JOB", "7")]] {
-            let found = said(variables).unwrap().unwrap();
+            let found = found_for(variables).unwrap().unwrap();
             let Rendezvous::Brokered(broker) = found.rendezvous else { panic!("{found:?}") };
             // The tests have no cluster.
             let why = broker.common_address().unwrap_err();
             assert!(why.contains("set PARIO_CLUSTER to a node"), "{why}");
         }
-        assert!(wrong(&[("PARIO_TEAM", "cluster")]).contains("set PARIO_JOB"));
+        assert!(error_of(&[("PARIO_TEAM", "cluster")]).contains("set PARIO_JOB"));
     }
 }

@@ -1,14 +1,5 @@
-//! The ranks of a job, and their collective calls.
-
-mod coordination;
-pub(crate) mod environment;
-mod options;
-mod read_into;
-mod sequencer;
-mod shared_file;
-mod size;
-mod started_access;
-mod table_member;
+//! The files of a cluster that the ranks of a job have open together, and the collective calls that
+//! the cluster's node coordinates.
 
 use std::sync::Arc;
 
@@ -18,39 +9,37 @@ use pario_proto::{
 };
 use parking_lot::Mutex;
 
-pub use options::GroupOptions;
-pub use read_into::SharedReadInto;
-use sequencer::{SequenceTicket, Sequencer};
-pub use shared_file::SharedFile;
-pub use started_access::{SharedRead, SharedWrite};
-use table_member::{JobMemory, TableMember};
-
+use super::sequencer::{SequenceTicket, Sequencer};
+use super::table_member::{JobMemory, TableMember};
+use super::{Job, SharedFile, SharedOpenOptions};
 use crate::cluster::Cluster;
 use crate::connection::{Waiting, strange};
 use crate::error::Error;
 
-/// The ranks of one job. This process is one of them. Clones are the same group.
+/// The files of a cluster that the ranks of a job have open together; made by [`Job::files`]. Clones
+/// are the same.
 ///
-/// A process belongs to a job from its first call on; when it ends, collective calls of the other
-/// ranks fail.
+/// A process is a rank at the cluster's node from its first call on. When it ends, the node fails the
+/// collective calls of the other ranks.
 ///
 /// ```
 /// # fn main() -> Result<(), pario::Error> {
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let cluster = pario::Cluster::embedded(dir.path())?;
-/// use pario::{Group, Mode};
+/// use pario::{Job, Mode};
 ///
-/// let group = Group::new(&cluster, "job 7", 1, 0)?; // or `Group::from_env()`
-/// let log = group.create("/log", Mode::Log)?; // one pointer for all, first come, first served
-/// log.write(format!("rank {} is here\n", group.rank()).as_bytes())?;
+/// let job = Job::new("job 7", 1, 0)?; // or `Job::from_env()`
+/// let files = job.files(&cluster);
+/// let log = files.create("/log", Mode::Log)?; // one pointer for all, first come, first served
+/// log.write(format!("rank {} is here\n", job.rank()).as_bytes())?;
 /// log.close()?;
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Group {
-    cluster: Cluster,
-    member: Arc<Member>,
+pub struct JobFiles {
+    job: Job,
+    pub(super) cluster: Cluster,
     calls: Arc<Mutex<JobCalls>>,
 }
 
@@ -78,78 +67,21 @@ struct JobRound {
 }
 
 /// A file that all ranks have opened.
-struct CollectiveOpening {
-    opened: Opened,
-    shared_file: SharedFileId,
-    table: Option<TableLocation>,
+pub(super) struct CollectiveOpening {
+    pub opened: Opened,
+    pub shared_file: SharedFileId,
+    pub table: Option<TableLocation>,
 }
 
-impl Group {
-    /// A rank of a job, as its launcher says: `pario run`, mpirun of Open MPI or MPICH, or srun; on
-    /// the cluster that [`Cluster::from_env`] finds. A process without a launcher is a job of its
-    /// own.
-    ///
-    /// ```no_run
-    /// let group = pario::Group::from_env()?;
-    /// println!("rank {} of {}", group.rank(), group.size());
-    /// # Ok::<(), pario::Error>(())
-    /// ```
-    pub fn from_env() -> Result<Self, Error> {
-        Self::of_environment(&Cluster::from_env()?)
+impl JobFiles {
+    pub(super) fn new(job: &Job, cluster: &Cluster) -> Self {
+        let calls = cluster.shared.calls_of_job(job.name());
+        Self { job: job.clone(), cluster: cluster.clone(), calls }
     }
 
-    /// The same, on a given cluster.
-    pub fn of_environment(cluster: &Cluster) -> Result<Self, Error> {
-        let member = Self::member_of_environment()?;
-        Self::new(cluster, &member.job, member.size, member.rank)
-    }
-
-    /// Returns what the launcher of this process says: job, number of ranks, and rank.
-    ///
-    /// ```no_run
-    /// let member = pario::Group::member_of_environment()?;
-    /// println!("rank {} of {} in job {}", member.rank, member.size, member.job);
-    /// # Ok::<(), pario::Error>(())
-    /// ```
-    pub fn member_of_environment() -> Result<Member, Error> {
-        environment::member(|name| std::env::var(name).ok())
-    }
-
-    /// Returns the name of the job of this process, for programs that know rank and size from
-    /// elsewhere. Without a launcher, the processes of one parent are a job.
-    ///
-    /// ```
-    /// assert!(!pario::Group::job_of_environment().is_empty());
-    /// ```
-    pub fn job_of_environment() -> String {
-        environment::job(|name| std::env::var(name).ok())
-    }
-
-    /// A rank of a job: the name of the job, its number of ranks, and the rank.
-    pub fn new(cluster: &Cluster, job: &str, size: u32, rank: u32) -> Result<Self, Error> {
-        if rank >= size {
-            return Err(Error::invalid(format!(
-                "job {job} has {size} processes, and so no rank {rank}: ranks begin at 0"
-            )));
-        }
-        let member = Arc::new(Member { job: job.to_owned(), size, rank });
-        let calls = cluster.shared.calls_of_job(job);
-        Ok(Self { cluster: cluster.clone(), member, calls })
-    }
-
-    /// The rank of this process; the first is 0.
-    pub fn rank(&self) -> u32 {
-        self.member.rank
-    }
-
-    /// The number of ranks.
-    pub fn size(&self) -> u32 {
-        self.member.size
-    }
-
-    /// The name of the job.
-    pub fn job(&self) -> &str {
-        &self.member.job
+    /// The job.
+    pub fn job(&self) -> &Job {
+        &self.job
     }
 
     /// The cluster.
@@ -157,14 +89,15 @@ impl Group {
         &self.cluster
     }
 
-    /// Waits until all ranks of the job have called this.
+    /// Waits until all ranks of the job have called this. The cluster's node coordinates it, so that
+    /// the ranks need not have met in memory, as they do in [`Job::barrier`].
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let cluster = pario::Cluster::embedded(dir.path())?;
-    /// # let group = pario::Group::new(&cluster, "job", 1, 0)?;
-    /// group.barrier()?;
+    /// # let files = pario::Job::new("job", 1, 0)?.files(&cluster);
+    /// files.barrier()?;
     /// # Ok(())
     /// # }
     /// ```
@@ -199,8 +132,8 @@ impl Group {
     /// # fn main() -> Result<(), pario::Error> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let cluster = pario::Cluster::embedded(dir.path())?;
-    /// # let group = pario::Group::new(&cluster, "job", 1, 0)?;
-    /// let log = group.create_all("/runs/7/log", pario::Mode::Log)?;
+    /// # let files = pario::Job::new("job", 1, 0)?.files(&cluster);
+    /// let log = files.create_all("/runs/7/log", pario::Mode::Log)?;
     /// # Ok(())
     /// # }
     /// ```
@@ -210,12 +143,15 @@ impl Group {
     }
 
     /// Returns options to open a file together with all other ranks.
-    pub fn options(&self, mode: Mode) -> GroupOptions<'_> {
-        GroupOptions::new(self, mode)
+    pub fn options(&self, mode: Mode) -> SharedOpenOptions<'_> {
+        SharedOpenOptions::new(self, mode)
     }
 
     /// Opens a file together with all other ranks.
-    fn open_collectively(&self, open: CollectiveOpen) -> Result<CollectiveOpening, Error> {
+    pub(super) fn open_collectively(
+        &self,
+        open: CollectiveOpen,
+    ) -> Result<CollectiveOpening, Error> {
         let call = Call::Open(open.to_string());
         let (reply, is_for_all) = match self.round_at_table(&call)? {
             Some(round) if matches!(round.outcome, CallOutcome::Perform { .. }) => {
@@ -226,7 +162,12 @@ impl Group {
                 let bytes = table.receive_open(number);
                 let bytes = bytes.map_err(|error| self.error_of(call.to_string(), error))?;
                 let reply: Result<Result<Reply, Failure>, _> = postcard::from_bytes(&bytes);
-                (reply.map_err(|_| strange_answer())?.map_err(Error::from), true)
+                (
+                    reply
+                        .map_err(|_| strange_answer())?
+                        .map_err(|failure| self.noting_loss(failure.into())),
+                    true,
+                )
             }
             None => (self.ask(JobCall::Open(open)), false),
         };
@@ -235,7 +176,7 @@ impl Group {
             return Err(strange_answer());
         };
         if is_for_all {
-            opened.handle = opened.handle.wrapping_add(self.rank().into());
+            opened.handle = opened.handle.wrapping_add(self.job.rank().into());
         }
         self.use_memory(table.map(|location| location.memory));
         Ok(CollectiveOpening { opened, shared_file, table })
@@ -243,9 +184,10 @@ impl Group {
 
     /// Opens a file for all ranks, which have agreed on it, and broadcasts the reply.
     fn open_for_all(&self, round: &JobRound, open: CollectiveOpen) -> Result<Reply, Error> {
-        let member = Member::clone(&self.member);
+        let member = Member::clone(self.member());
         let asked = self.start(Request::OpenForAll { member, open });
         let reply = asked.and_then(Waiting::wait).map(|(reply, _)| reply);
+        let reply = reply.map_err(|error| self.noting_loss(error));
         let result = match &reply {
             Ok(reply) => Ok(Ok(reply)),
             Err(Error::Failure(failure)) => Ok(Err(failure)),
@@ -270,12 +212,12 @@ impl Group {
         let (table, number, ticket) = {
             let mut calls = self.calls.lock();
             // The node refuses a process that claims another rank.
-            let memory = calls.memory.as_ref().filter(|(_, member)| *member == self.member);
+            let memory = calls.memory.as_ref().filter(|(_, member)| member == self.member());
             let Some(memory) = memory.map(|(memory, _)| *memory) else { return Ok(None) };
             // If the node does not pass the memory any more, it was restarted.
             let job_memory = self.attach_memory(&mut calls, memory);
             let table =
-                job_memory.and_then(|job_memory| TableMember::new(job_memory, 0, self.rank()));
+                job_memory.and_then(|job_memory| TableMember::new(job_memory, 0, self.job.rank()));
             let Ok(table) = table else {
                 return self.handle_table_error(&mut calls, call, CollectiveError::Unknown);
             };
@@ -308,27 +250,38 @@ impl Group {
     }
 
     /// Converts an error at a table.
-    fn error_of(&self, what: String, error: CollectiveError) -> Error {
+    pub(super) fn error_of(&self, what: String, error: CollectiveError) -> Error {
         if error == CollectiveError::Unknown
             && let Err(error) = self.cluster.shared.interface().welcome()
         {
             return error;
         }
-        Failure::Collective { what, job: self.job().to_owned(), error }.into()
+        let job = self.job.name().to_owned();
+        self.noting_loss(Failure::Collective { what, job, error }.into())
+    }
+
+    /// Notes in the job the loss that an error of the node reports, and returns the error.
+    pub(super) fn noting_loss(&self, error: Error) -> Error {
+        self.job.note_loss(&error);
+        error
+    }
+
+    fn member(&self) -> &Arc<Member> {
+        &self.job.state.member
     }
 
     /// Lets this rank coordinate in a job memory from now on.
     fn use_memory(&self, memory: Option<JobMemoryId>) {
         let mut calls = self.calls.lock();
         if let (None, Some(memory)) = (&calls.memory, memory) {
-            calls.memory = Some((memory, self.member.clone()));
+            calls.memory = Some((memory, self.member().clone()));
             // Attach it now, to see all events in it; after a failure, the next call tries again.
             let _ = self.attach_memory(&mut calls, memory);
         }
     }
 
     /// Returns a job memory, attached to this process.
-    fn job_memory(&self, id: JobMemoryId) -> Result<Arc<JobMemory>, String> {
+    pub(super) fn job_memory(&self, id: JobMemoryId) -> Result<Arc<JobMemory>, String> {
         self.attach_memory(&mut self.calls.lock(), id)
     }
 
@@ -348,12 +301,13 @@ impl Group {
         let (waiting, number) = {
             // Calls are numbered in the order in which they are sent.
             let mut calls = self.calls.lock();
-            let (member, number) = (Member::clone(&self.member), calls.asked);
+            let (member, number) = (Member::clone(self.member()), calls.asked);
             let waiting = self.start(Request::Job { member, number, call })?;
             calls.asked += 1;
             (waiting, number)
         };
         let answered = waiting.wait().map(|(reply, _)| reply);
+        let answered = answered.map_err(|error| self.noting_loss(error));
         self.forget_calls_if_unknown(&answered);
         if let Err(Error::Failure(Failure::Collective { error, .. })) = &answered
             && matches!(
@@ -381,20 +335,19 @@ impl Group {
 
     /// Sends a request to the node that coordinates the job. Ranks may wait for each other without
     /// a time limit.
-    fn start(&self, request: Request) -> Result<Waiting, Error> {
+    pub(super) fn start(&self, request: Request) -> Result<Waiting, Error> {
         let waiting = self.cluster.shared.interface().start(request, Vec::new())?;
         Ok(waiting.without_limit())
     }
 }
 
-impl std::fmt::Debug for Group {
+impl std::fmt::Debug for JobFiles {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Member { job, size, rank } = &*self.member;
-        write!(f, "Group(rank {rank} of {size}, job {job:?})")
+        write!(f, "JobFiles({:?})", self.job)
     }
 }
 
 /// The error for an unexpected reply of a node.
-fn strange_answer() -> Error {
+pub(super) fn strange_answer() -> Error {
     strange("interface")
 }

@@ -41,10 +41,10 @@ impl SharedFile {
     /// # fn main() -> Result<(), pario::Error> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let cluster = pario::Cluster::embedded(dir.path())?;
-    /// # let group = pario::Group::new(&cluster, "job", 1, 0)?;
+    /// # let files = pario::Job::new("job", 1, 0)?.files(&cluster);
     /// use pario::{Mode, Seek};
     ///
-    /// let file = group.create("/data", Mode::Log)?;
+    /// let file = files.create("/data", Mode::Log)?;
     /// file.write(b"hello")?;
     /// file.seek(Seek::Start(0))?;
     /// let mut bytes = [0; 9];

@@ -1,29 +1,32 @@
-//! A file of which only some pages are in the memory of the ranks at a time.
+//! A cache of some pages of a file, in the memory of the ranks.
 //!
 //! Frames for pages form sets of eight; page `p` may be in any frame of set `p` modulo the number of
-//! sets. A set has a lock, and for each frame a word that says which page is there and whether it was
-//! changed. Whoever uses a page holds the lock of its set: it looks for the page, and if it is not
-//! there takes a frame that is free, or whose page is as on the disk, or else writes the page of one
-//! to the disk first; then it reads the page. So a page is in one frame at most, nobody sees half of
-//! one that is being read, and a page that could not be written stays where it is.
+//! sets. A set has a lock, and for each frame a word with the number of its page and whether the page
+//! is changed. A rank that uses a page holds the lock of its set. If the page is not in memory, the
+//! rank takes a frame: a free one, one whose page is the same as on the disk, or one whose page it
+//! first writes to the disk. Then it reads the page.
+//!
+//! Invariants: a page is in at most one frame; no rank sees a page that is only partly read; a page
+//! that could not be written stays in its frame.
 
 use pario_team::{Mutexes, RawArray, Segments, Team};
 
-use super::agreement::Trouble;
-use super::disk::Disk;
-use super::end::End;
-use super::flush::Dirty;
-use super::share::{CHUNK_PAGES, Share};
+use super::agreement::RankFailure;
+use super::backing_io::BackingIo;
+use super::file_end::FileEnd;
+use super::flush::DirtyRun;
+use super::io_share::{CHUNK_PAGES, IoShare};
 use crate::error::Error;
 
-/// Frames of a set.
+/// The frames of a set.
 const WAYS: usize = 8;
-/// Words of a set: one for each frame, and the frame that is given away next.
+/// The words of a set: one for each frame, and the frame that is freed next.
 const WORDS: usize = WAYS + 1;
-/// In the word of a frame: the page was changed. Below it stand the page and one more.
+/// In the word of a frame: the page is changed. The bits below are the number of the page plus one.
 const CHANGED: u64 = 1 << 63;
 
-pub struct Resident {
+/// Frames for some pages of a file.
+pub struct PageCache {
     frames: RawArray,
     words: Segments,
     locks: Mutexes,
@@ -33,8 +36,8 @@ pub struct Resident {
 /// The words of a set, while its lock is held.
 type Words = [u64; WORDS];
 
-impl Resident {
-    /// Frames of so many bytes together, made by all together.
+impl PageCache {
+    /// Creates frames of this many bytes in total. Collective.
     pub fn new(team: &Team, bytes: u64) -> Result<Self, Error> {
         let page = u64::from(PAGE_BYTES);
         let sets = (bytes / (page * WAYS as u64)).max(1);
@@ -60,15 +63,15 @@ impl Resident {
         Ok(self.words.fence_all()?)
     }
 
-    /// Who keeps the words of a set, and its number there.
-    fn place(&self, set: u64) -> (u32, u32) {
+    /// The rank that has the words of a set, and the number of the set there.
+    fn owner_of(&self, set: u64) -> (u32, u32) {
         let size = u64::from(self.frames.team().size());
         let (rank, number) = (u32::try_from(set % size), u32::try_from(set / size));
         (rank.unwrap_or(0), number.unwrap_or(u32::MAX))
     }
 
     fn words_of(&self, set: u64) -> Result<Words, Error> {
-        let (rank, number) = self.place(set);
+        let (rank, number) = self.owner_of(set);
         let mut bytes = [0; WORDS * 8];
         self.words.get(rank, number as usize * bytes.len(), &mut bytes)?;
         let mut words = [0; WORDS];
@@ -81,20 +84,20 @@ impl Resident {
     }
 
     fn set_word(&self, set: u64, way: usize, word: u64) -> Result<(), Error> {
-        let (rank, number) = self.place(set);
+        let (rank, number) = self.owner_of(set);
         let offset = (number as usize * WORDS + way) * 8;
         Ok(self.words.put(rank, offset, &word.to_ne_bytes())?)
     }
 
-    /// Copies bytes out of the file.
-    pub fn get(&self, using: &Using<'_>, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
+    /// Copies bytes from the file.
+    pub fn get(&self, io: &PageIo<'_>, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
         let page = self.page_len();
         let (mut rest, mut offset) = (bytes, offset);
         while !rest.is_empty() {
             let inside = offset % page;
             let here = usize::try_from(page - inside).unwrap_or(0).min(rest.len());
             let (now, later) = rest.split_at_mut(here);
-            self.with_page(using, offset / page, None, |frame| {
+            self.with_page(io, offset / page, None, |frame| {
                 Ok(self.frames.get(frame * page + inside, now)?)
             })?;
             offset += here as u64;
@@ -104,14 +107,14 @@ impl Resident {
     }
 
     /// Copies bytes into the file.
-    pub fn put(&self, using: &Using<'_>, bytes: &[u8], offset: u64) -> Result<(), Error> {
+    pub fn put(&self, io: &PageIo<'_>, bytes: &[u8], offset: u64) -> Result<(), Error> {
         let page = self.page_len();
         let (mut rest, mut offset) = (bytes, offset);
         while !rest.is_empty() {
             let inside = offset % page;
             let here = usize::try_from(page - inside).unwrap_or(0).min(rest.len());
             let (now, later) = rest.split_at(here);
-            self.with_page(using, offset / page, Some(here), |frame| {
+            self.with_page(io, offset / page, Some(here), |frame| {
                 Ok(self.frames.put(frame * page + inside, now)?)
             })?;
             offset += here as u64;
@@ -120,34 +123,34 @@ impl Resident {
         Ok(())
     }
 
-    /// Does something with the frame of a page, which nobody else uses meanwhile. Bytes that are
-    /// written make the page a changed one.
+    /// Calls `work` with the frame of a page, while this rank holds the lock of its set. `written` is
+    /// the number of bytes that `work` writes; it makes the page a changed one.
     fn with_page(
         &self,
-        using: &Using<'_>,
+        io: &PageIo<'_>,
         page: u64,
         written: Option<usize>,
         work: impl FnOnce(u64) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let set = page % self.sets;
-        let (rank, number) = self.place(set);
+        let (rank, number) = self.owner_of(set);
         let held = self.locks.lock(rank, number)?;
         let words = self.words_of(set)?;
         let is_page = |word: &u64| word & !CHANGED == page + 1;
         let way = match words[..WAYS].iter().position(is_page) {
             Some(way) => way,
             None => {
-                let way = self.free_a_frame(using, set, &words)?;
+                let way = self.free_frame(io, set, &words)?;
                 let is_replaced = written.is_some_and(|len| len as u64 == self.page_len());
                 if !is_replaced {
-                    self.load(using, set * WAYS as u64 + way as u64, page)?;
+                    self.load(io, set * WAYS as u64 + way as u64, page)?;
                 }
                 self.set_word(set, way, page + 1)?;
                 way
             }
         };
         if written.is_some() {
-            // Before the bytes: a page that is half written is a changed one.
+            // Before the bytes, so that a partly written page counts as changed.
             self.set_word(set, way, (page + 1) | CHANGED)?;
         }
         work(set * WAYS as u64 + way as u64)?;
@@ -156,8 +159,8 @@ impl Resident {
         Ok(())
     }
 
-    /// A frame of a set in which nothing is any more.
-    fn free_a_frame(&self, using: &Using<'_>, set: u64, words: &Words) -> Result<usize, Error> {
+    /// Returns a free frame of a set; writes a page back to free it, if necessary.
+    fn free_frame(&self, io: &PageIo<'_>, set: u64, words: &Words) -> Result<usize, Error> {
         if let Some(way) = words[..WAYS].iter().position(|word| *word == 0) {
             return Ok(way);
         }
@@ -166,31 +169,30 @@ impl Resident {
         let way = in_turn.find(|way| words[*way] & CHANGED == 0).unwrap_or(next);
         if words[way] & CHANGED != 0 {
             let page = (words[way] & !CHANGED) - 1;
-            self.write_back(using, set * WAYS as u64 + way as u64, page)?;
+            self.write_back(io, set * WAYS as u64 + way as u64, page)?;
         }
         self.set_word(set, way, 0)?;
         self.set_word(set, WAYS, (way as u64 + 1) % WAYS as u64)?;
         Ok(way)
     }
 
-    fn write_back(&self, using: &Using<'_>, frame: u64, page: u64) -> Result<(), Error> {
+    fn write_back(&self, io: &PageIo<'_>, frame: u64, page: u64) -> Result<(), Error> {
         let len = self.page_len();
-        let here = using.end.now()?.saturating_sub(page * len).min(len);
-        let stretch = (frame * len, usize::try_from(here).unwrap_or(0));
-        let stored = using.disk.store(&self.frames, &[stretch], page * len);
+        let here = io.end.now()?.saturating_sub(page * len).min(len);
+        let span = (frame * len, usize::try_from(here).unwrap_or(0));
+        let stored = io.backing.store(&self.frames, &[span], page * len);
         stored.map_err(|why| {
-            let why = why.doing("cannot write a page back to make room for another");
-            why.of_rank(using.path, using.rank())
+            let why = why.context("cannot write a page back to make room for another");
+            why.of_rank(io.path, io.rank())
         })
     }
 
-    /// Reads a page; what is beyond the end of the file is zero.
-    fn load(&self, using: &Using<'_>, frame: u64, page: u64) -> Result<(), Error> {
+    /// Reads a page; bytes beyond the end of the file are zero.
+    fn load(&self, io: &PageIo<'_>, frame: u64, page: u64) -> Result<(), Error> {
         let len = self.page_len();
-        let stretch = (frame * len, usize::try_from(len).unwrap_or(0));
-        let done = using.disk.load(&self.frames, &[stretch], page * len);
-        let done =
-            done.map_err(|why| why.doing("cannot read").of_rank(using.path, using.rank()))?;
+        let span = (frame * len, usize::try_from(len).unwrap_or(0));
+        let done = io.backing.load(&self.frames, &[span], page * len);
+        let done = done.map_err(|why| why.context("cannot read").of_rank(io.path, io.rank()))?;
         if done < len {
             let rest = vec![0; usize::try_from(len - done).unwrap_or(0)];
             self.frames.put(frame * len + done, &rest)?;
@@ -198,8 +200,8 @@ impl Resident {
         Ok(())
     }
 
-    /// Runs of changed pages of a share, while nobody uses any.
-    pub fn dirty(&self, share: Share, end: u64) -> Result<Vec<Dirty>, Trouble> {
+    /// The runs of changed pages of a share. No rank may use the file during the call.
+    pub fn dirty(&self, share: IoShare, end: u64) -> Result<Vec<DirtyRun>, RankFailure> {
         let len = self.page_len();
         let mut changed: Vec<(u64, u64)> = Vec::new();
         for set in 0..self.sets {
@@ -215,21 +217,21 @@ impl Resident {
         };
         let runs = changed.chunk_by(follows).map(|run| {
             let pages = run[0].0..run[run.len() - 1].0 + 1;
-            let stretch = |(page, frame): &(u64, u64)| {
+            let span = |(page, frame): &(u64, u64)| {
                 let here = end.saturating_sub(page * len).min(len);
                 (frame * len, usize::try_from(here).unwrap_or(0))
             };
-            let stretches = run.iter().map(stretch).collect();
-            Dirty { offset: pages.start * len, stretches, pages }
+            let spans = run.iter().map(span).collect();
+            DirtyRun { offset: pages.start * len, spans, pages }
         });
         Ok(runs.collect())
     }
 
-    /// Says of pages that they are on the disk, or that they are not.
-    pub fn mark(&self, dirty: &[Dirty], is_changed: bool) -> Result<(), Trouble> {
+    /// Marks pages as changed, or as the same as on the disk.
+    pub fn mark(&self, dirty: &[DirtyRun], is_changed: bool) -> Result<(), RankFailure> {
         let changed = if is_changed { CHANGED } else { 0 };
-        for Dirty { pages, stretches, .. } in dirty {
-            for (page, (first, _)) in pages.clone().zip(stretches) {
+        for DirtyRun { pages, spans, .. } in dirty {
+            for (page, (first, _)) in pages.clone().zip(spans) {
                 let frame = first / self.page_len();
                 let way = usize::try_from(frame % WAYS as u64).unwrap_or(0);
                 self.set_word(frame / WAYS as u64, way, (page + 1) | changed)?;
@@ -239,18 +241,18 @@ impl Resident {
     }
 }
 
-/// Bytes of a page, which are those of the pages of an array.
+/// The bytes of a page: those of a page of an array.
 const PAGE_BYTES: u32 = 64 << 10;
 
-/// What is needed to move pages.
-pub struct Using<'a> {
-    pub disk: &'a Disk,
-    pub end: &'a End,
+/// The file behind the pages, and where it ends.
+pub struct PageIo<'a> {
+    pub backing: &'a BackingIo,
+    pub end: &'a FileEnd,
     pub path: &'a str,
     pub team: &'a Team,
 }
 
-impl Using<'_> {
+impl PageIo<'_> {
     fn rank(&self) -> u32 {
         self.team.rank()
     }

@@ -1,4 +1,4 @@
-//! Where a cached file ends: one number for all ranks.
+//! The end of a cached file: one number for all ranks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,17 +6,18 @@ use pario_team::{Mutexes, Segments, Team};
 
 use crate::error::Error;
 
-/// The end of the file: the highest byte that anybody has written, and one more. It is a number in
-/// the memory of rank 0, which only grows; who raises it holds a lock, and who reads it does not.
-pub struct End {
+/// The end of the file: one more than the highest byte that any rank has written. It is a number in
+/// the memory of rank 0 that only grows. A rank that raises it holds a lock; a rank that reads it does
+/// not.
+pub struct FileEnd {
     number: Segments,
     lock: Mutexes,
-    /// What it was when this rank last looked.
+    /// The largest value that this rank has seen.
     known: AtomicU64,
 }
 
-impl End {
-    /// Made by all together.
+impl FileEnd {
+    /// Creates it. Collective.
     pub fn new(team: &Team, len: u64) -> Result<Self, Error> {
         let is_first = team.rank() == 0;
         let number = team.segments(if is_first { 8 } else { 0 })?;
@@ -27,22 +28,22 @@ impl End {
         Ok(Self { number, lock, known: AtomicU64::new(len) })
     }
 
-    /// Where it is now.
+    /// Returns the current end.
     pub fn now(&self) -> Result<u64, Error> {
         let now = self.number.fetch_add(0, 0, 0_u64)?;
         self.known.fetch_max(now, Ordering::Relaxed);
         Ok(now)
     }
 
-    /// Where it is at least, if it need not be behind this byte; otherwise where it is now.
-    pub fn enough(&self, byte: u64) -> Result<u64, Error> {
+    /// Returns a known end that is not before this byte; otherwise the current end.
+    pub fn at_least(&self, byte: u64) -> Result<u64, Error> {
         let known = self.known.load(Ordering::Relaxed);
         if known >= byte { Ok(known) } else { self.now() }
     }
 
-    /// From now on it is not before this byte.
+    /// Raises the end to this byte, if it is before.
     pub fn raise(&self, byte: u64) -> Result<(), Error> {
-        if self.enough(byte)? >= byte {
+        if self.at_least(byte)? >= byte {
             return Ok(());
         }
         let _held = self.lock.lock(0, 0)?;
@@ -53,8 +54,9 @@ impl End {
         Ok(())
     }
 
-    /// Takes bytes at the end, if they are within the room: where they begin.
-    pub fn take(&self, len: u64, room: u64) -> Result<Result<u64, u64>, Error> {
+    /// Reserves bytes at the end, within the room, and returns their offset; if they do not fit, the
+    /// inner error is the current end.
+    pub fn append(&self, len: u64, room: u64) -> Result<Result<u64, u64>, Error> {
         let _held = self.lock.lock(0, 0)?;
         let start = self.now()?;
         match start.checked_add(len).filter(|end| *end <= room) {

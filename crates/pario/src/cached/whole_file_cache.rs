@@ -1,27 +1,27 @@
-//! A file whose pages are all in the memory of the ranks.
+//! A file of which all pages are in the memory of the ranks.
 
 use pario_team::{RawArray, Team};
 
-use super::agreement::Trouble;
-use super::disk::{Disk, Stretch};
-use super::flush::Dirty;
-use super::share::{CHUNK_PAGES, Share};
+use super::agreement::RankFailure;
+use super::backing_io::{BackingIo, PageSpan};
+use super::flush::DirtyRun;
+use super::io_share::{CHUNK_PAGES, IoShare};
 use crate::error::Error;
 
-/// The page was written since it was last on the disk.
+/// The page differs from the disk.
 const CHANGED: u8 = 1;
-/// The page holds something: it was read from the disk, or written.
-const HOLDS: u8 = 2;
+/// The page has content: a rank has read it from the disk, or written to it.
+const HAS_CONTENT: u8 = 2;
 
-/// An array of bytes, and a byte for each of its pages that says what became of it. Whoever writes
-/// sets that byte; only the flush, when nobody writes, clears it.
-pub struct Whole {
+/// An array of bytes, and a byte of flags for each of its pages. A rank that writes sets the flags;
+/// only the flush clears them, while no rank writes.
+pub struct WholeFileCache {
     data: RawArray,
     flags: RawArray,
 }
 
-impl Whole {
-    /// Memory for so many bytes, made by all together.
+impl WholeFileCache {
+    /// Allocates memory for this many bytes. Collective.
     pub fn new(team: &Team, path: &str, len: u64) -> Result<Self, Error> {
         let hint = |error| match error {
             pario_team::TeamError::Memory(why) => pario_team::TeamError::Memory(format!(
@@ -35,7 +35,7 @@ impl Whole {
         Ok(Self { data, flags })
     }
 
-    /// For how many bytes there is memory.
+    /// The bytes for which there is memory.
     pub fn len(&self) -> u64 {
         self.data.len()
     }
@@ -45,75 +45,80 @@ impl Whole {
         Ok(self.flags.fence()?)
     }
 
-    /// Copies bytes out of it.
+    /// Copies bytes from the file.
     pub fn get(&self, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
         Ok(self.data.get(offset, bytes)?)
     }
 
-    /// Copies bytes into it.
+    /// Copies bytes into the file.
     pub fn put(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
         self.data.put(offset, bytes)?;
         let page = self.data.page_len();
         let (first, last) = (offset / page, (offset + bytes.len() as u64 - 1) / page);
-        self.flag(first, last + 1 - first, CHANGED | HOLDS)
+        self.set_flags(first, last + 1 - first, CHANGED | HAS_CONTENT)
     }
 
-    fn flag(&self, first: u64, count: u64, flag: u8) -> Result<(), Error> {
+    fn set_flags(&self, first: u64, count: u64, flag: u8) -> Result<(), Error> {
         let flags = vec![flag; usize::try_from(count).unwrap_or(usize::MAX)];
         Ok(self.flags.put(first, &flags)?)
     }
 
-    /// Takes the memory of this rank for all of it, since all will be used; whether that is done.
-    pub fn take(&self) -> bool {
+    /// Makes the kernel provide the memory of this rank at once, in huge pages. Returns whether it has.
+    pub fn prefault_own(&self) -> bool {
         self.data.take_huge()
     }
 
-    /// Reads this rank's share of the file, from a byte on. Memory that was taken is read to
-    /// directly.
+    /// Reads this rank's share of the file, from a byte on; directly if the memory is provided
+    /// already.
     pub fn load(
         &self,
-        disk: &Disk,
-        share: Share,
+        backing: &BackingIo,
+        share: IoShare,
         from: u64,
-        is_taken: bool,
-    ) -> Result<(), Trouble> {
+        is_prefaulted: bool,
+    ) -> Result<(), RankFailure> {
         let page = self.data.page_len();
         let len = self.len();
         for chunk in share.chunks(from / page, len.div_ceil(page)) {
             let offset = (chunk.start * page).max(from / page * page);
             let end = (chunk.end * page).min(len);
             let wanted = end - offset;
-            let done = match is_taken {
-                true => disk.load(&self.data, &self.stretches(offset, end), offset),
-                false => disk.load_new(&self.data, offset..end),
+            let done = match is_prefaulted {
+                true => backing.load(&self.data, &self.spans(offset, end), offset),
+                false => backing.load_new(&self.data, offset..end),
             };
-            let done = done.map_err(|why| why.doing("cannot read"))?;
+            let done = done.map_err(|why| why.context("cannot read"))?;
             if done < wanted {
                 let what = format!("finds byte {} missing: the file became shorter", offset + done);
-                return Err(Trouble::new(rustix::io::Errno::IO, what));
+                return Err(RankFailure::new(rustix::io::Errno::IO, what));
             }
-            self.flag(chunk.start, chunk.end - chunk.start, HOLDS)?;
+            self.set_flags(chunk.start, chunk.end - chunk.start, HAS_CONTENT)?;
         }
         Ok(())
     }
 
-    /// The bytes from one to another, cut at the ends of pages.
-    fn stretches(&self, start: u64, end: u64) -> Vec<Stretch> {
+    /// The bytes `start..end`, cut at the ends of pages.
+    fn spans(&self, start: u64, end: u64) -> Vec<PageSpan> {
         let page = self.data.page_len();
-        let mut stretches = Vec::new();
+        let mut spans = Vec::new();
         let mut next = start;
         while next < end {
             let here = (page - next % page).min(end - next);
-            stretches.push((next, usize::try_from(here).unwrap_or(0)));
+            spans.push((next, usize::try_from(here).unwrap_or(0)));
             next += here;
         }
-        stretches
+        spans
     }
 
-    /// Runs of pages of a share that were changed, or that hold something.
-    pub fn dirty(&self, share: Share, end: u64, is_all: bool) -> Result<Vec<Dirty>, Trouble> {
+    /// The runs of pages of a share that are changed, or that have content.
+    pub fn dirty(
+        &self,
+        share: IoShare,
+        end: u64,
+        is_all: bool,
+    ) -> Result<Vec<DirtyRun>, RankFailure> {
         let page = self.data.page_len();
-        let wanted = if is_all { HOLDS } else { CHANGED };
+        let wanted = if is_all { HAS_CONTENT } else { CHANGED };
         let mut all = Vec::new();
         let mut flags = vec![0; usize::try_from(CHUNK_PAGES).unwrap_or(0)];
         for chunk in share.chunks(0, end.div_ceil(page)) {
@@ -125,19 +130,19 @@ impl Whole {
                 first = pages.end;
                 if run[0] & wanted != 0 {
                     let (start, end) = (pages.start * page, (pages.end * page).min(end));
-                    let stretches = self.stretches(start, end);
-                    all.push(Dirty { offset: start, stretches, pages });
+                    let spans = self.spans(start, end);
+                    all.push(DirtyRun { offset: start, spans, pages });
                 }
             }
         }
         Ok(all)
     }
 
-    /// Says of pages that they are on the disk, or that they are not.
-    pub fn mark(&self, dirty: &[Dirty], is_changed: bool) -> Result<(), Trouble> {
-        let flag = if is_changed { CHANGED | HOLDS } else { HOLDS };
-        for Dirty { pages, .. } in dirty {
-            self.flag(pages.start, pages.end - pages.start, flag)?;
+    /// Marks pages as changed, or as the same as on the disk.
+    pub fn mark(&self, dirty: &[DirtyRun], is_changed: bool) -> Result<(), RankFailure> {
+        let flag = if is_changed { CHANGED | HAS_CONTENT } else { HAS_CONTENT };
+        for DirtyRun { pages, .. } in dirty {
+            self.set_flags(pages.start, pages.end - pages.start, flag)?;
         }
         Ok(())
     }
@@ -146,18 +151,18 @@ impl Whole {
         &self.data
     }
 
-    /// Copies all that another one holds, each rank a share of it.
-    pub fn copy_from(&self, other: &Self, share: Share, end: u64) -> Result<(), Trouble> {
+    /// Copies this rank's share of the content of another cache.
+    pub fn copy_from(&self, other: &Self, share: IoShare, end: u64) -> Result<(), RankFailure> {
         let mut bytes = Vec::new();
         for is_all in [true, false] {
             for dirty in other.dirty(share, end, is_all)? {
                 if is_all {
-                    let len = dirty.stretches.iter().map(|(_, len)| len).sum();
+                    let len = dirty.spans.iter().map(|(_, len)| len).sum();
                     bytes.resize(len, 0);
                     other.get(&mut bytes, dirty.offset)?;
                     self.data.put(dirty.offset, &bytes).map_err(Error::from)?;
                 }
-                // Those that were changed come last.
+                // The changed pages come last, so that they stay marked as changed.
                 self.mark(&[dirty], !is_all)?;
             }
         }

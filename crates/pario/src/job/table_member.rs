@@ -11,7 +11,7 @@ use pario_proto::{
     DescriptorRequest, JobMemoryId, OPEN_REPLY_LIMIT_BYTES, Seek, Transfer,
 };
 
-use super::Group;
+use super::files::JobFiles;
 use crate::connection::Watch;
 
 /// The time to spin before sleeping: the awaited rank is usually about to call.
@@ -46,8 +46,8 @@ struct TableGuard<'t> {
 
 impl JobMemory {
     /// Asks the node for the memory of a job, and maps it.
-    pub fn attach(group: &Group, id: JobMemoryId) -> Result<Self, String> {
-        let cluster = &group.cluster.shared;
+    pub fn attach(files: &JobFiles, id: JobMemoryId) -> Result<Self, String> {
+        let cluster = &files.cluster.shared;
         let request = DescriptorRequest::Memory(id);
         let request = postcard::to_allocvec(&request).unwrap_or_default();
         let given = cluster.descriptors(cluster.interface_number(), &request);
@@ -56,7 +56,7 @@ impl JobMemory {
         let memory = memory
             .ok_or_else(|| failed("it stops, or was restarted or reset; open the file again"))?;
         let (words, bytes) =
-            (CoordinationTable::word_count(group.size()), CoordinationTable::BUFFER_BYTES);
+            (CoordinationTable::word_count(files.job().size()), CoordinationTable::BUFFER_BYTES);
         let shape =
             SharedMemoryShape { parts: CoordinationTable::TABLES_PER_JOB as usize, words, bytes };
         let memory = SharedMemory::from_descriptor(memory, shape)
@@ -64,7 +64,7 @@ impl JobMemory {
         let node = cluster.interface().watch().map_err(|error| error.to_string())?;
         let memory = Arc::new(memory);
         match CoordinationTable::attach(memory.part(0).words()) {
-            Some(table) if table.size() == group.size() => Ok(Self { id, memory, node }),
+            Some(table) if table.size() == files.job().size() => Ok(Self { id, memory, node }),
             _ => Err(failed("it belongs to a job of another size")),
         }
     }

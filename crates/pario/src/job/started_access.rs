@@ -62,10 +62,10 @@ impl SharedFile {
     /// # fn main() -> Result<(), pario::Error> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let cluster = pario::Cluster::embedded(dir.path())?;
-    /// # let group = pario::Group::new(&cluster, "job", 1, 0)?;
+    /// # let files = pario::Job::new("job", 1, 0)?.files(&cluster);
     /// use pario::{Mode, Seek};
     ///
-    /// let state = group.create("/state", Mode::Record)?;
+    /// let state = files.create("/state", Mode::Record)?;
     /// let pending = state.start_write(vec![7; 1 << 20])?; // the disks work ...
     /// let next: u64 = (0..1000).sum(); // ... while we compute
     /// pending.wait()?;

@@ -10,16 +10,17 @@ use pario_proto::{
 };
 use parking_lot::Mutex;
 
+use super::files::{JobFiles, strange_answer};
 use super::sequencer::{SequenceTicket, Sequencer};
 use super::table_member::TableMember;
-use super::{Group, strange_answer};
+
 use crate::connection::Waiting;
 use crate::error::Error;
 use crate::file::File;
 
 /// The coordination of a shared file by one rank.
 pub(super) struct Coordination {
-    group: Group,
+    files: JobFiles,
     pub file: File,
     shared_file: SharedFileId,
     /// The table, if the ranks coordinate in the job memory; attached at its first use.
@@ -58,13 +59,13 @@ pub(super) enum PerformTask {
 
 impl Coordination {
     pub fn new(
-        group: &Group,
+        files: &JobFiles,
         file: File,
         shared_file: SharedFileId,
         table: Option<TableLocation>,
     ) -> Self {
         Self {
-            group: group.clone(),
+            files: files.clone(),
             file,
             shared_file,
             table: table.map(|location| (location, OnceLock::new())),
@@ -73,8 +74,8 @@ impl Coordination {
         }
     }
 
-    pub fn group(&self) -> &Group {
-        &self.group
+    pub fn files(&self) -> &JobFiles {
+        &self.files
     }
 
     /// Makes a collective call.
@@ -99,9 +100,9 @@ impl Coordination {
     /// will be gone.
     fn record_close(&self) {
         let Some((location, _)) = &self.table else { return };
-        let job_memory = self.group.job_memory(location.memory);
-        if let Ok(job) =
-            job_memory.and_then(|job_memory| TableMember::new(job_memory, 0, self.group.rank()))
+        let job_memory = self.files.job_memory(location.memory);
+        if let Ok(job) = job_memory
+            .and_then(|job_memory| TableMember::new(job_memory, 0, self.files.job().rank()))
         {
             job.record_call(&Call::Close, self.file.path().as_str());
         }
@@ -110,7 +111,7 @@ impl Coordination {
     /// Waits for the outcome of a call that moves no bytes.
     pub fn wait_outcome(&self, round: PendingRound) -> Result<CallOutcome, Error> {
         match round {
-            PendingRound::AtNode(waiting) => match waiting.wait()?.0 {
+            PendingRound::AtNode(waiting) => match self.wait_reply(waiting)?.0 {
                 Reply::Shared(outcome) => Ok(outcome),
                 _ => Err(strange_answer()),
             },
@@ -124,7 +125,7 @@ impl Coordination {
     /// Waits for the range of an access.
     pub fn wait_placed(&self, round: PendingRound) -> Result<PlacedAccess, Error> {
         let (outcome, task) = match round {
-            PendingRound::AtNode(waiting) => match waiting.wait()? {
+            PendingRound::AtNode(waiting) => match self.wait_reply(waiting)? {
                 (Reply::Shared(outcome), data) => {
                     let number = match &outcome {
                         CallOutcome::Perform { number, .. } => *number,
@@ -286,7 +287,7 @@ impl Coordination {
     ) -> Result<R, Error> {
         let mut ranges = self.ranges.lock();
         let AccessRange { offset: from, len } = range;
-        if self.group.size() == 1 || len == 0 {
+        if self.files.job().size() == 1 || len == 0 {
             return what();
         }
         if let Some(table) = self.table()? {
@@ -295,7 +296,7 @@ impl Coordination {
         }
         *ranges += 1;
         let number = *ranges;
-        self.request(SharedCall::Lock { number, from, len, is_write })?.wait()?;
+        self.wait_reply(self.request(SharedCall::Lock { number, from, len, is_write })?)?;
         let done = what();
         self.notify(SharedCall::Unlock { number });
         done
@@ -308,7 +309,7 @@ impl Coordination {
                 Some(number) => {
                     self.wait_outcome(self.collective_call(number, Call::Close)?).map(|_| ())
                 }
-                None => self.request(SharedCall::Close)?.wait().map(|_| ()),
+                None => self.wait_reply(self.request(SharedCall::Close)?).map(|_| ()),
             };
         };
         self.record_close();
@@ -339,9 +340,9 @@ impl Coordination {
         if let Some(table) = once.get() {
             return Ok(Some(table));
         }
-        let job_memory = self.group.job_memory(location.memory);
+        let job_memory = self.files.job_memory(location.memory);
         let table = job_memory.and_then(|job_memory| {
-            TableMember::new(job_memory, location.number, self.group.rank())
+            TableMember::new(job_memory, location.number, self.files.job().rank())
         });
         let table = table.map_err(|why| Error::other(format!("{}: {why}", self.file.path())))?;
         Ok(Some(once.get_or_init(|| table)))
@@ -352,7 +353,7 @@ impl Coordination {
     }
 
     fn error(&self, error: CollectiveError) -> Error {
-        self.group.error_of(self.file.path().to_string(), error)
+        self.files.error_of(self.file.path().to_string(), error)
     }
 
     /// Reports the result of an access that this rank has performed for all, with the bytes that it
@@ -363,20 +364,25 @@ impl Coordination {
             shared_file: self.shared_file,
             call: SharedCall::Performed { number, done },
         };
-        let node = self.group.cluster.shared.interface();
+        let node = self.files.cluster.shared.interface();
         // SAFETY: the bytes are borrowed until the reply has been waited for.
         let waiting = unsafe { node.start_lent(Request::Shared(request), &[bytes]) }?;
         waiting.without_limit().wait().map(|_| ())
     }
 
+    /// Waits for a reply of the node.
+    fn wait_reply(&self, waiting: Waiting) -> Result<(Reply, Vec<Bulk>), Error> {
+        waiting.wait().map_err(|error| self.files.noting_loss(error))
+    }
+
     fn notify(&self, call: SharedCall) {
         let request = SharedRequest { shared_file: self.shared_file, call };
-        self.group.cluster.shared.interface().tell(Request::Shared(request));
+        self.files.cluster.shared.interface().tell(Request::Shared(request));
     }
 
     fn request(&self, call: SharedCall) -> Result<Waiting, Error> {
         let request = SharedRequest { shared_file: self.shared_file, call };
-        self.group.start(Request::Shared(request))
+        self.files.start(Request::Shared(request))
     }
 }
 

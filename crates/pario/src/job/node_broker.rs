@@ -1,4 +1,4 @@
-//! A node of a cluster, as somebody who tells machines of a job where they meet.
+//! A node of a cluster as the broker that tells the machines of a job where they meet.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,25 +11,24 @@ use parking_lot::Mutex;
 use crate::cluster::Cluster;
 use crate::error::Error;
 
-/// The node that keeps the names of a cluster. It needs no more than a question from the captain of
-/// each machine; what ranks do with each other's memory does not concern it.
+/// The interface node of a cluster. The leader of each machine sends it one request; it takes no
+/// part in what the ranks do with their memory.
 pub struct NodeBroker {
-    /// Connected to when it is needed first.
+    /// The connection; opened at its first use.
     cluster: Mutex<Option<Cluster>>,
-    /// What can be done where there is no cluster, for people.
-    otherwise: String,
+    /// What the user can do if there is no cluster.
+    advice: String,
 }
 
 impl NodeBroker {
-    /// Of a cluster that this process is a client of.
+    /// A node of a cluster of which this process is a client.
     pub fn new(cluster: &Cluster) -> Self {
-        Self { cluster: Mutex::new(Some(cluster.clone())), otherwise: String::new() }
+        Self { cluster: Mutex::new(Some(cluster.clone())), advice: String::new() }
     }
 
-    /// Of the cluster that PARIO_CLUSTER names. `otherwise` says what else can be done where that is
-    /// impossible.
-    pub fn of_environment(otherwise: String) -> Self {
-        Self { cluster: Mutex::new(None), otherwise }
+    /// A node of the cluster that PARIO_CLUSTER names. Errors begin with the advice.
+    pub fn from_env(advice: String) -> Self {
+        Self { cluster: Mutex::new(None), advice }
     }
 
     fn cluster(&self) -> Result<Cluster, String> {
@@ -37,20 +36,20 @@ impl NodeBroker {
         if let Some(cluster) = &*cluster {
             return Ok(cluster.clone());
         }
-        // The user's own node would be another one on each machine.
+        // Without the variable, each machine would ask a node of its own.
         let found = match std::env::var_os("PARIO_CLUSTER") {
             Some(_) => Cluster::from_env().map_err(|error| error.to_string()),
             None => Err("PARIO_CLUSTER names no cluster".to_owned()),
         };
-        let found = found.map_err(|why| format!("{}: {why}", self.otherwise))?;
+        let found = found.map_err(|why| format!("{}: {why}", self.advice))?;
         *cluster = Some(found.clone());
         Ok(found)
     }
 
     fn ask(&self, job: &str, call: TeamCall) -> Result<Reply, String> {
-        let asked =
+        let reply =
             self.cluster()?.shared.interface().call(Request::Team { job: job.to_owned(), call });
-        asked.map_err(|error: Error| error.to_string())
+        reply.map_err(|error: Error| error.to_string())
     }
 }
 
@@ -68,7 +67,7 @@ impl Broker for NodeBroker {
     }
 
     fn withdraw(&self, job: &str) {
-        // A node that does not answer has forgotten it with the connection.
+        // A node that does not answer has lost the connection, and with it the offer.
         let _ = self.ask(job, TeamCall::Withdraw);
     }
 
@@ -77,8 +76,8 @@ impl Broker for NodeBroker {
         let map = cluster.map();
         let node = &map.nodes[map.interface as usize];
         let address = node.address.parse::<Address>().unwrap_or_default();
-        let reached = address.tcp.filter(|tcp| !tcp.ip().is_unspecified());
-        reached.ok_or_else(|| {
+        let reachable = address.tcp.filter(|tcp| !tcp.ip().is_unspecified());
+        reachable.ok_or_else(|| {
             format!(
                 "node {} has no TCP address at which other machines reach it; give it one in the \
                  cluster's configuration, or name the first machine in PARIO_TEAM",

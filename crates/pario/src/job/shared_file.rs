@@ -9,29 +9,29 @@ use pario_proto::{
 use parking_lot::Mutex;
 
 use super::coordination::{Coordination, PendingRound, PlacedAccess, offset_of};
+use super::files::{JobFiles, strange_answer};
 use super::started_access::AccessWorker;
-use super::{Group, strange_answer};
 use crate::error::Error;
 use crate::file::File;
 
-/// A file that all ranks of a job have open together; made by [`Group::open`] and
-/// [`Group::create`].
+/// A file that all ranks of a job have open together; made by [`JobFiles::open`] and
+/// [`JobFiles::create`].
 ///
 /// Its [`Mode`] decides where each access goes, and which calls are collective. Any number of
 /// threads may use it; their calls count as calls of this rank, in the order in which they are
 /// made.
 ///
-/// In [`Mode::Unix`] overlapping accesses of the group never mix. This does not include accesses
+/// In [`Mode::Unix`] overlapping accesses of the job never mix. This does not include accesses
 /// through [`SharedFile::file`], or by processes that have opened the file by themselves.
 ///
 /// ```
 /// # fn main() -> Result<(), pario::Error> {
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let cluster = pario::Cluster::embedded(dir.path())?;
-/// # let group = pario::Group::new(&cluster, "job", 1, 0)?;
+/// # let files = pario::Job::new("job", 1, 0)?.files(&cluster);
 /// use pario::{Mode, Seek};
 ///
-/// let result = group.create("/result", Mode::Sync)?; // in the order of ranks, any sizes
+/// let result = files.create("/result", Mode::Sync)?; // in the order of ranks, any sizes
 /// result.write(b"my part")?;
 /// result.seek(Seek::Start(0))?;
 /// let mut bytes = [0; 7];
@@ -78,8 +78,8 @@ impl SharedFile {
         mode: Mode,
         is_append: bool,
     ) -> Result<Self, Error> {
-        let group = coordination.group();
-        let records = Interleaved::new(0, 0, group.rank(), group.size());
+        let job = coordination.files().job();
+        let records = Interleaved::new(0, 0, job.rank(), job.size());
         let state = State { mode, rounds: 0, pointer: 0, records };
         let state = Mutex::new(state);
         let inner = Inner { coordination, is_append, state, worker: Mutex::default() };
@@ -93,9 +93,9 @@ impl SharedFile {
         self.inner.file()
     }
 
-    /// The group that has it open.
-    pub fn group(&self) -> &Group {
-        self.inner.coordination.group()
+    /// The files of the job to which it belongs.
+    pub fn files(&self) -> &JobFiles {
+        self.inner.coordination.files()
     }
 
     /// The mode.
@@ -311,8 +311,8 @@ impl Inner {
         let mut state = self.state.lock();
         let is_needed = self.is_append && state.mode.axes().view == View::Interleaved;
         let end = if is_needed { self.file().len()? } else { 0 };
-        let group = self.coordination.group();
-        state.records = Interleaved::new(offset, end, group.rank(), group.size());
+        let job = self.coordination.files().job();
+        state.records = Interleaved::new(offset, end, job.rank(), job.size());
         if is_needed {
             let round = self.collective_call(&mut state, Call::Barrier)?;
             drop(state);

@@ -3,40 +3,41 @@
 use pario_proto::{CollectiveOpen, CreationOptions, FilePath, Layout, Mode};
 
 use super::coordination::Coordination;
-use super::{CollectiveOpening, Group, SharedFile};
+use super::files::{CollectiveOpening, JobFiles};
+use super::shared_file::SharedFile;
 use crate::error::Error;
 use crate::file::File;
 use crate::open::OpenOptions;
 
-/// Options to open a file together with all other ranks of a job; made by [`Group::options`]. All
-/// ranks must give the same options.
+/// Options to open a file together with all other ranks of a job; made by [`JobFiles::options`].
+/// All ranks must give the same options.
 ///
 /// ```
 /// # fn main() -> Result<(), pario::Error> {
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let cluster = pario::Cluster::embedded(dir.path())?;
-/// # let group = pario::Group::new(&cluster, "job", 1, 0)?;
+/// # let files = pario::Job::new("job", 1, 0)?.files(&cluster);
 /// use pario::Mode;
 ///
-/// let options = group.options(Mode::Record).read(true).write(true).create_new(true);
+/// let options = files.options(Mode::Record).read(true).write(true).create_new(true);
 /// let state = options.unit(1 << 20).open("/state")?;
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "it opens nothing until `open` is called"]
-pub struct GroupOptions<'g> {
-    group: &'g Group,
-    options: OpenOptions<'g>,
+pub struct SharedOpenOptions<'f> {
+    files: &'f JobFiles,
+    options: OpenOptions<'f>,
     mode: Mode,
     is_truncate: bool,
     is_append: bool,
 }
 
-impl<'g> GroupOptions<'g> {
-    pub(super) fn new(group: &'g Group, mode: Mode) -> Self {
-        let options = group.cluster.options();
-        Self { group, options, mode, is_truncate: false, is_append: false }
+impl<'f> SharedOpenOptions<'f> {
+    pub(super) fn new(files: &'f JobFiles, mode: Mode) -> Self {
+        let options = files.cluster.options();
+        Self { files, options, mode, is_truncate: false, is_append: false }
     }
 
     /// Opens it for reading.
@@ -120,28 +121,28 @@ impl<'g> GroupOptions<'g> {
         let is_creation = creation.is_some();
         let creation =
             creation.map(|(is_new, mode, layout)| CreationOptions { is_new, mode, layout });
-        let is_near = self.group.cluster.shared.is_near_interface();
+        let is_near = self.files.cluster.shared.is_near_interface();
         let open =
             CollectiveOpen { path: path.clone(), access, creation, mode: self.mode, is_near };
         // The other ranks wait in the call below until rank 0 makes it.
         let parents =
-            if self.group.rank() == 0 { self.options.make_parents(&path) } else { Ok(()) };
+            if self.files.job().rank() == 0 { self.options.make_parents(&path) } else { Ok(()) };
         let CollectiveOpening { opened, shared_file, table } =
-            match (self.group.open_collectively(open), parents) {
+            match (self.files.open_collectively(open), parents) {
                 (Err(error), Ok(())) if is_creation => return Err(error.of_creation(&path)),
                 // The error of creating the directories says more than that of the open.
                 (Err(_), Err(error)) => return Err(error),
                 (opening, _) => opening?,
             };
         let is_created = opened.is_created;
-        let file = File::of_group(&self.group.cluster, path, access, opened);
+        let file = File::opened_by_job(&self.files.cluster, path, access, opened);
         if self.is_truncate && !is_created {
             // Rank 0 truncates the file before any rank goes on.
-            let emptied = if self.group.rank() == 0 { file.empty() } else { Ok(()) };
-            self.group.barrier()?;
+            let emptied = if self.files.job().rank() == 0 { file.empty() } else { Ok(()) };
+            self.files.barrier()?;
             emptied?;
         }
-        let coordination = Coordination::new(self.group, file, shared_file, table);
+        let coordination = Coordination::new(self.files, file, shared_file, table);
         SharedFile::new(coordination, self.mode, self.is_append)
     }
 }

@@ -15,10 +15,10 @@ impl SharedFile {
     /// # fn main() -> Result<(), pario::Error> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let cluster = pario::Cluster::embedded(dir.path())?;
-    /// # let group = pario::Group::new(&cluster, "job", 1, 0)?;
+    /// # let files = pario::Job::new("job", 1, 0)?.files(&cluster);
     /// use pario::{Mode, Seek};
     ///
-    /// let file = group.create("/state", Mode::Record)?;
+    /// let file = files.create("/state", Mode::Record)?;
     /// assert_eq!(file.extend(Seek::Start(1000))?, 1000);
     /// assert_eq!(file.extend(Seek::Start(10))?, 1000);
     /// assert_eq!(file.extend(Seek::End(24))?, 1024);

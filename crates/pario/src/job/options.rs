@@ -1,0 +1,85 @@
+//! Options to join a job.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use pario_proto::Member;
+use pario_team::{Endpoint, Key, Rendezvous};
+
+use super::{Job, environment};
+use crate::error::Error;
+
+/// Options to join a job; made by [`Job::options`]. If this process has joined the same job before,
+/// the options of that call count.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let job = pario::Job::options().timeout(Duration::from_secs(5)).join("job 7", 1, 0)?;
+/// job.barrier()?; // all ranks meet within five seconds, or this fails
+/// # Ok::<(), pario::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "it joins no job until `join` or `from_env` is called"]
+pub struct JobOptions {
+    size_and_rank: Option<(u32, u32)>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) machine: Option<String>,
+    pub(super) rendezvous: Option<Rendezvous>,
+}
+
+impl JobOptions {
+    /// The longest wait for the other ranks when they meet: 60 seconds by default.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Size and rank, for programs that know them from elsewhere: [`from_env`](Self::from_env) then
+    /// takes only the name of the job from the launcher. Without a launcher, the processes of one
+    /// parent are a job.
+    ///
+    /// ```
+    /// let job = pario::Job::options().size_and_rank(8, 2).from_env()?;
+    /// assert_eq!((job.size(), job.rank()), (8, 2));
+    /// # Ok::<(), pario::Error>(())
+    /// ```
+    pub fn size_and_rank(mut self, size: u32, rank: u32) -> Self {
+        self.size_and_rank = Some((size, rank));
+        self
+    }
+
+    /// The name of this machine, if it is treated as several: ranks with different names use the
+    /// network. PARIO_MACHINE by default; it counts only in a job that spans machines.
+    pub fn machine(mut self, name: impl Into<String>) -> Self {
+        self.machine = Some(name.into());
+        self
+    }
+
+    /// How the machines of the job find each other. By default launcher and variables say it, as
+    /// docs/memory.md describes.
+    pub fn rendezvous(mut self, rendezvous: Rendezvous) -> Self {
+        self.rendezvous = Some(rendezvous);
+        self
+    }
+
+    /// The machines of the job meet at an address of one of them, and share a key.
+    pub fn meet_at(self, address: SocketAddr, key: Key) -> Self {
+        self.rendezvous(Rendezvous::Known(Endpoint { address, key }))
+    }
+
+    /// Joins a job: its name, its number of ranks, and the rank of this process.
+    pub fn join(self, name: &str, size: u32, rank: u32) -> Result<Job, Error> {
+        Job::join(Member { job: name.to_owned(), size, rank }, self)
+    }
+
+    /// Joins the job that the launcher of this process says, as [`Job::from_env`] does.
+    pub fn from_env(self) -> Result<Job, Error> {
+        let variable = |name: &str| std::env::var(name).ok();
+        let member = match self.size_and_rank {
+            Some((size, rank)) => Member { job: environment::job(variable), size, rank },
+            None => environment::member(variable)?,
+        };
+        Job::join(member, self)
+    }
+}
