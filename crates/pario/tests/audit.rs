@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use pario::{Access, CheckDepth, CheckRequest};
+use pario::Access;
+use pario::status::{CheckDepth, CheckRequest};
 use pario_net::{Address, Key, Space};
 use pario_proto::{Grant, PeerRequest, Request};
 use pario_server::Node;

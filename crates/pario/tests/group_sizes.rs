@@ -3,9 +3,10 @@
 
 mod ways;
 
+use std::io::SeekFrom;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pario::{Group, Mode, Seek};
+use pario::{Group, Mode};
 use ways::{Site, Way};
 
 const SHARED: [Way; 4] = [Way::Socket, Way::ShortCut, Way::Tcp, Way::TwoNodes];
@@ -30,17 +31,17 @@ fn files_become_longer_and_never_shorter() {
         together(&site, 2, |group| {
             for mode in Mode::ALL {
                 let file = group.create("/sizes", mode).unwrap();
-                assert_eq!(file.extend(Seek::Start(300_000)).unwrap(), 300_000);
-                assert_eq!(file.extend(Seek::Start(10)).unwrap(), 300_000);
-                assert_eq!(file.extend(Seek::End(-10)).unwrap(), 300_000);
-                assert_eq!(file.extend(Seek::Current(-10)).unwrap(), 300_000);
-                assert!(file.extend(Seek::Start(u64::MAX)).is_err());
-                assert!(file.extend(Seek::End(i64::MAX)).is_err());
+                assert_eq!(file.extend(SeekFrom::Start(300_000)).unwrap(), 300_000);
+                assert_eq!(file.extend(SeekFrom::Start(10)).unwrap(), 300_000);
+                assert_eq!(file.extend(SeekFrom::End(-10)).unwrap(), 300_000);
+                assert_eq!(file.extend(SeekFrom::Current(-10)).unwrap(), 300_000);
+                assert!(file.extend(SeekFrom::Start(u64::MAX)).is_err());
+                assert!(file.extend(SeekFrom::End(i64::MAX)).is_err());
                 assert_eq!(file.position().unwrap(), 0);
                 group.barrier().unwrap();
-                file.seek(Seek::Start(400_000)).unwrap();
+                file.seek(SeekFrom::Start(400_000)).unwrap();
                 group.barrier().unwrap();
-                assert_eq!(file.extend(Seek::Current(5)).unwrap(), 400_005);
+                assert_eq!(file.extend(SeekFrom::Current(5)).unwrap(), 400_005);
                 let mut bytes = vec![1; 400_005];
                 file.file().read_exact_at(&mut bytes, 0).unwrap();
                 assert!(bytes.iter().all(|byte| *byte == 0), "what was added are zeros");
@@ -60,7 +61,7 @@ fn what_others_write_meanwhile_is_not_cut() {
         for round in 0..300 {
             let place = (round * 3 + u64::from(group.rank())) * 100;
             file.file().write_at(&own, place).unwrap();
-            assert!(file.extend(Seek::Start(place + 50)).unwrap() >= place + 100);
+            assert!(file.extend(SeekFrom::Start(place + 50)).unwrap() >= place + 100);
             let mut seen = [0; 100];
             file.file().read_exact_at(&mut seen, place).unwrap();
             assert_eq!(seen, own);

@@ -5,6 +5,7 @@
 
 mod ways;
 
+use std::io::SeekFrom;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -12,7 +13,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use pario::{Cluster, ClusterOptions, Group, Mode, Seek};
+use pario::{Cluster, ClusterOptions, Group, Mode};
 use ways::{NodeProcess, connect_when_complete, key_options, write_key};
 
 const MODES: [Mode; 6] =
@@ -93,7 +94,7 @@ fn rank_process() {
     let options = group.options(mode).read(true).write(true).create(true).unit(4096);
     let file = options.open(&file_of(mode)).unwrap();
     if matches!(mode, Mode::Unix | Mode::Async) {
-        file.seek(Seek::Start(u64::from(rank) * APART)).unwrap();
+        file.seek(SeekFrom::Start(u64::from(rank) * APART)).unwrap();
     }
     let error = (0..).find_map(|number| {
         let result = match (number == ROUNDS, then) {

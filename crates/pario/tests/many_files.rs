@@ -5,7 +5,8 @@ mod ways;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use pario::{CheckDepth, CheckRequest, Cluster, FileContent, FilePath, Removal};
+use pario::status::{CheckDepth, CheckRequest};
+use pario::{Cluster, FileContent, FilePath, Removal};
 use ways::{Site, Way, in_every_way};
 
 /// A node takes fewer with one request.

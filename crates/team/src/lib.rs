@@ -51,7 +51,7 @@ pub use error::TeamError;
 pub use machine_memory::add_numbers;
 pub use mutexes::{Mutexes, TeamMutexGuard};
 pub use number::{Number, Word};
-pub use pario_net::Key;
+pub use pario_net::{Bulk, Key};
 pub use pending_access::Pending;
 pub use rendezvous::{Broker, Endpoint, MultiMachine, Rendezvous};
 pub use segments::{LocalMemory, SegmentPiece, Segments};

@@ -10,7 +10,8 @@
 //! ```
 
 use anyhow::{Context, ensure};
-use pario::{Group, Mode, Seek};
+use pario::{Group, Mode};
+use std::io::SeekFrom;
 
 /// Bytes of a record.
 const RECORD: usize = 100;
@@ -61,7 +62,7 @@ fn sync(group: &Group) -> anyhow::Result<()> {
     for _ in 0..2 {
         file.write(&part(group.rank()))?;
     }
-    file.seek(Seek::Start(0))?;
+    file.seek(SeekFrom::Start(0))?;
     let mut own = part(group.rank());
     own.fill(0);
     file.read(&mut own)?;
@@ -94,7 +95,7 @@ fn global(group: &Group) -> anyhow::Result<()> {
     let file = group.create(&path, Mode::Global)?;
     file.write(b"everybody writes this, and it is there once")?;
     ensure!(file.len()? == 43, "{} bytes were written", file.len()?);
-    file.seek(Seek::Start(10))?;
+    file.seek(SeekFrom::Start(10))?;
     let mut word = [0; 6];
     file.read(&mut word)?;
     ensure!(&word == b"writes", "rank {} has read {word:?}", group.rank());
@@ -106,11 +107,11 @@ fn global(group: &Group) -> anyhow::Result<()> {
 fn private(group: &Group, mode: Mode) -> anyhow::Result<()> {
     let path = path_of(group, "private");
     let file = group.create(&path, mode)?;
-    file.seek(Seek::Start(u64::from(group.rank()) * RECORD as u64))?;
+    file.seek(SeekFrom::Start(u64::from(group.rank()) * RECORD as u64))?;
     file.write(&[byte_of(group.rank()); RECORD])?;
     group.barrier()?;
     let next = (group.rank() + 1) % group.size();
-    file.seek(Seek::Start(u64::from(next) * RECORD as u64))?;
+    file.seek(SeekFrom::Start(u64::from(next) * RECORD as u64))?;
     let mut record = [0; RECORD];
     file.read(&mut record)?;
     ensure!(record == [byte_of(next); RECORD], "rank {next} has written {record:?}");

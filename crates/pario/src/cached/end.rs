@@ -22,14 +22,14 @@ impl End {
         let number = team.segments(if is_first { 8 } else { 0 })?;
         let lock = team.mutexes(u32::from(is_first))?;
         if is_first {
-            number.swap(0, 0, len)?;
+            number.swap(len, 0, 0)?;
         }
         Ok(Self { number, lock, known: AtomicU64::new(len) })
     }
 
     /// Where it is now.
     pub fn now(&self) -> Result<u64, Error> {
-        let now = self.number.fetch_add(0, 0, 0_u64)?;
+        let now = self.number.fetch_add(0_u64, 0, 0)?;
         self.known.fetch_max(now, Ordering::Relaxed);
         Ok(now)
     }
@@ -47,7 +47,7 @@ impl End {
         }
         let _held = self.lock.lock(0, 0)?;
         if self.now()? < byte {
-            self.number.swap(0, 0, byte)?;
+            self.number.swap(byte, 0, 0)?;
             self.known.fetch_max(byte, Ordering::Relaxed);
         }
         Ok(())
@@ -59,7 +59,7 @@ impl End {
         let start = self.now()?;
         match start.checked_add(len).filter(|end| *end <= room) {
             Some(end) => {
-                self.number.swap(0, 0, end)?;
+                self.number.swap(end, 0, 0)?;
                 self.known.fetch_max(end, Ordering::Relaxed);
                 Ok(Ok(start))
             }

@@ -19,10 +19,8 @@ use pario_proto::{
 use parking_lot::Mutex;
 
 pub use options::GroupOptions;
-pub use read_into::SharedReadInto;
 use sequencer::{SequenceTicket, Sequencer};
 pub use shared_file::SharedFile;
-pub use started_access::{SharedRead, SharedWrite};
 use table_member::{JobMemory, TableMember};
 
 use crate::cluster::Cluster;

@@ -5,7 +5,7 @@
 //! # fn main() -> Result<(), pario::Error> {
 //! let team = pario::team::from_env()?; // pario run, mpirun, srun: rank 2 of 8
 //! let hits = team.segments(8)?; // eight bytes of each rank
-//! hits.fetch_add(0, 0, 1_u64)?; // rank 0 does not have to look
+//! hits.fetch_add(1_u64, 0, 0)?; // rank 0 does not have to look
 //! team.barrier()?;
 //! # Ok(())
 //! # }
