@@ -97,7 +97,7 @@ pub unsafe extern "C" fn do_get(
         let array = find(array)?;
         // SAFETY: the caller guarantees it.
         let bytes = unsafe { memory_mut(values, count, array.element_bytes()) }?;
-        team::team_result(array.get(index_of(first)?, bytes)).map(|()| 0)
+        team::team_result(array.get(bytes, index_of(first)?)).map(|()| 0)
     })
 }
 
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn do_put(
         let array = find(array)?;
         // SAFETY: the caller guarantees it.
         let bytes = unsafe { memory(values, count, array.element_bytes()) }?;
-        team::team_result(array.put(index_of(first)?, bytes)).map(|()| 0)
+        team::team_result(array.put(bytes, index_of(first)?)).map(|()| 0)
     })
 }
 
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn do_gather(
         let indices = unsafe { indices_of(indices, count) }?;
         // SAFETY: the caller guarantees it.
         let bytes = unsafe { memory_mut(values, count, array.element_bytes()) }?;
-        team::team_result(array.gather(&indices, bytes)).map(|()| 0)
+        team::team_result(array.gather(bytes, &indices)).map(|()| 0)
     })
 }
 
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn do_scatter(
         let indices = unsafe { indices_of(indices, count) }?;
         // SAFETY: the caller guarantees it.
         let bytes = unsafe { memory(values, count, array.element_bytes()) }?;
-        team::team_result(array.scatter(&indices, bytes)).map(|()| 0)
+        team::team_result(array.scatter(bytes, &indices)).map(|()| 0)
     })
 }
 
@@ -215,7 +215,7 @@ unsafe fn add<T: Number>(
     // SAFETY: every bit pattern is a number, and the read may be unaligned.
     let number = |bytes: &[u8]| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() };
     let numbers: Vec<T> = bytes.chunks_exact(size_of::<T>()).map(number).collect();
-    Ok(array.accumulate_at(indices, &numbers))
+    Ok(array.accumulate_at(&numbers, indices))
 }
 
 fn find(array: c_int) -> CallResult<RawArray> {

@@ -288,7 +288,7 @@ both_widths! {
         let (file, record) = (file(file_handle)?, record(record_handle)?);
         check_memory(buf, range.is_empty())?;
         // SAFETY: the caller guarantees the memory.
-        let read = unsafe { file.read_to(record, range, buf.cast(), stride) };
+        let read = unsafe { file.read_to(buf.cast(), stride, record, range) };
         read.map_err(record_error).map(|()| 0)
     }}
 
@@ -301,7 +301,7 @@ both_widths! {
         let record = record(record_handle)?;
         check_memory(buf, range.is_empty())?;
         // SAFETY: the caller keeps the memory until the access is over.
-        start(file_handle, |file| unsafe { file.start_read_to(record, range, buf.cast(), stride) })
+        start(file_handle, |file| unsafe { file.start_read_to(buf.cast(), stride, record, range) })
     }}
 
     /// Writes bytes `lo` to `hi` of a record: byte `i` of them from `buf[stride * i]`.
@@ -313,7 +313,7 @@ both_widths! {
         let (file, record) = (file(file_handle)?, record(record_handle)?);
         check_memory(buf, range.is_empty())?;
         // SAFETY: the caller guarantees the memory.
-        let written = unsafe { file.write_from(record, range, buf.cast(), stride) };
+        let written = unsafe { file.write_from(buf.cast(), stride, record, range) };
         written.map_err(record_error).map(|()| 0)
     }}
 
@@ -327,7 +327,7 @@ both_widths! {
         check_memory(buf, range.is_empty())?;
         // SAFETY: the caller keeps the memory until the access is over.
         start(file_handle, |file| unsafe {
-            file.start_write_from(record, range, buf.cast(), stride)
+            file.start_write_from(buf.cast(), stride, record, range)
         })
     }}
 
@@ -413,12 +413,12 @@ unsafe fn add<T: Number>(
     if is_started {
         // SAFETY: the caller guarantees the numbers.
         return start(target.file, |file| unsafe {
-            file.start_accumulate_from(record, range, factor, numbers, stride)
+            file.start_accumulate_from(numbers, stride, factor, record, range)
         });
     }
     let file = file(target.file)?;
     // SAFETY: as above.
-    let added = unsafe { file.accumulate_from(record, range, factor, numbers, stride) };
+    let added = unsafe { file.accumulate_from(numbers, stride, factor, record, range) };
     added.map_err(record_error).map(|()| 0)
 }
 

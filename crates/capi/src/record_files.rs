@@ -3,13 +3,13 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr};
-use std::ops::RangeInclusive;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Arc, Once};
 
 use libc::{c_char, c_int};
-use pario::records::{RecordError, RecordFile, RecordId, Request, start_workers};
+use pario::records::{Pending, RecordError, RecordFile, RecordId, start_workers};
 use parking_lot::Mutex;
 
 use crate::boundary::{FailureValue, return_errno};
@@ -28,7 +28,7 @@ struct HandleTable<T> {
 
 struct RecordTables {
     files: HandleTable<Arc<RecordFile>>,
-    requests: HandleTable<(c_int, Request<()>)>,
+    requests: HandleTable<(c_int, Pending<()>)>,
 }
 
 static TABLES: Mutex<RecordTables> = Mutex::new(RecordTables {
@@ -78,7 +78,7 @@ pub fn forget() {
 /// Starts an access. Returns its number. Fails at the limit.
 pub fn start(
     number: c_int,
-    start: impl FnOnce(&RecordFile) -> Result<Request<()>, RecordError>,
+    start: impl FnOnce(&RecordFile) -> Result<Pending<()>, RecordError>,
 ) -> CallResult<c_int> {
     static WORKERS: Once = Once::new();
     let file = file(number)?;
@@ -117,7 +117,7 @@ pub fn wait_for_all(file: c_int) -> CallResult<()> {
         let (of_file, others) =
             std::mem::take(requests).into_iter().partition(|(_, (of, _))| *of == file);
         *requests = others;
-        let of_file: BTreeMap<c_int, (c_int, Request<()>)> = of_file;
+        let of_file: BTreeMap<c_int, (c_int, Pending<()>)> = of_file;
         of_file
     };
     let results = taken.into_values().map(|(_, request)| request.wait());
@@ -188,7 +188,7 @@ pub fn record(number: c_int) -> CallResult<RecordId> {
 }
 
 /// Checks the byte range of a record and the stride in memory. `hi == lo - 1` is an empty range.
-pub fn region(lo: i64, hi: i64, stride: i64) -> CallResult<(RangeInclusive<u64>, usize)> {
+pub fn region(lo: i64, hi: i64, stride: i64) -> CallResult<(Range<u64>, usize)> {
     let wrong = || {
         CallError::new(
             libc::EINVAL,
@@ -201,10 +201,11 @@ pub fn region(lo: i64, hi: i64, stride: i64) -> CallResult<(RangeInclusive<u64>,
     let stride = usize::try_from(stride).ok().filter(|stride| *stride > 0).ok_or_else(wrong)?;
     let start = u64::try_from(lo).map_err(|_| wrong())?;
     if hi.checked_add(1) == Some(lo) {
-        return Ok((RangeInclusive::new(1, 0), stride));
+        return Ok((0..0, stride));
     }
-    let end = u64::try_from(hi).ok().filter(|end| *end >= start).ok_or_else(wrong)?;
-    let extent = (end - start).checked_mul(stride as u64).and_then(|len| len.checked_mul(8));
+    let last = u64::try_from(hi).ok().filter(|last| *last >= start).ok_or_else(wrong)?;
+    let extent = (last - start).checked_mul(stride as u64).and_then(|len| len.checked_mul(8));
     extent.filter(|len| i64::try_from(*len).is_ok()).ok_or_else(wrong)?;
-    Ok((RangeInclusive::new(start, end), stride))
+    // No overflow: the last byte is below 2^63.
+    Ok((start..last + 1, stride))
 }

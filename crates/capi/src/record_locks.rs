@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use libc::{c_int, c_short, off_t};
-use pario::{File, LOCK_END, LockKind, SharedFile};
+use pario::status::LOCK_END;
+use pario::{File, LockKind, SharedFile};
 use rustix::io::Errno;
 use rustix::thread::futex;
 
@@ -182,9 +183,9 @@ fn wait_for_lock(file: &File, (from, to): (u64, u64), kind: LockKind) -> CallRes
         }
         while woken.0.swap(0, Ordering::SeqCst) == 0 {
             if futex::wait(&woken.0, futex::Flags::PRIVATE, 0, None) == Err(Errno::INTR) {
-                return match request.withdraw().in_call(CallKind::Other)? {
-                    true => Ok(()),
-                    false => Err(CallError::new(
+                return match request.cancel().in_call(CallKind::Other)? {
+                    Some(()) => Ok(()),
+                    None => Err(CallError::new(
                         libc::EINTR,
                         "a signal handler ended the wait for the lock",
                     )),

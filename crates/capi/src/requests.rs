@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use libc::{c_int, c_long};
-use pario::{SharedRead, SharedReadInto, SharedWrite};
+use pario::Pending;
 use parking_lot::Mutex;
 
 use crate::buffers::CallerBuffers;
@@ -23,11 +24,11 @@ const LIMIT_VARIABLE: &str = "PARIO_REQUESTS";
 #[derive(Debug)]
 pub enum StartedIo {
     /// A read into one buffer.
-    Read(SharedReadInto),
+    Read(Pending<usize>),
     /// A read whose bytes are copied to several buffers when it is over.
-    Scatter(SharedRead, CallerBuffers),
+    Scatter(Pending<Bytes>, CallerBuffers),
     /// A write.
-    Write(SharedWrite),
+    Write(Pending<()>),
     /// The result.
     Over(CallResult<()>),
 }

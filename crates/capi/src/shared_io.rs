@@ -1,9 +1,10 @@
 //! Operations on an open shared file: mode, pointer, size, reads and writes.
 
+use std::io::SeekFrom;
 use std::sync::Arc;
 
 use libc::{c_int, off_t};
-use pario::{CollectiveError, Error, Failure, Mode, Seek, SharedFile};
+use pario::{CollectiveError, Error, Failure, Mode, SharedFile};
 
 use crate::buffers::CallerBuffers;
 use crate::descriptors::{FileHandle, OpenFile};
@@ -42,7 +43,7 @@ pub fn set_mode(open: &OpenFile, mode: Mode) -> CallResult<()> {
         // Every rank gets the same error and returns to the former mode.
         file.set_mode(before).in_call(CallKind::Other)?;
         if let (Some(at), Mode::Unix | Mode::Async) = (at, before) {
-            file.seek(Seek::Start(at)).in_call(CallKind::Other)?;
+            file.seek(SeekFrom::Start(at)).in_call(CallKind::Other)?;
         }
     }
     entered.in_call(CallKind::Other)
@@ -55,7 +56,7 @@ fn set_mode_and_position(file: &SharedFile, mode: Mode, at: Option<u64>) -> Resu
     // set in M_SYNC, where all ranks meet to set it.
     let transit = if mode == Mode::Log { Mode::Sync } else { mode };
     file.set_mode(transit)?;
-    file.seek(Seek::Start(at))?;
+    file.seek(SeekFrom::Start(at))?;
     if transit == mode { Ok(()) } else { file.set_mode(mode) }
 }
 
@@ -79,7 +80,7 @@ pub fn seek(open: &OpenFile, offset: off_t, whence: c_int) -> CallResult<off_t> 
 pub fn grow(open: &OpenFile, offset: off_t, whence: c_int) -> CallResult<off_t> {
     let to = match (whence, offset) {
         // A file is never shorter than 0 bytes.
-        (libc::SEEK_SET, ..0) => Some(Seek::Start(0)),
+        (libc::SEEK_SET, ..0) => Some(SeekFrom::Start(0)),
         _ => seek_of(offset, whence),
     };
     let to = to.ok_or_else(|| {
@@ -152,7 +153,7 @@ fn write_at_position<T>(
     }
     let mut appended = open.appended.lock();
     let end = file.len().in_call(CallKind::Transfer)?.max(*appended);
-    file.seek(Seek::Start(end)).in_call(CallKind::Transfer)?;
+    file.seek(SeekFrom::Start(end)).in_call(CallKind::Transfer)?;
     let written = write(file).in_call(CallKind::Transfer)?;
     *appended = end + len as u64;
     Ok(written)
@@ -168,11 +169,11 @@ pub fn check_access(open: &OpenFile, is_write: bool) -> CallResult<()> {
     Ok(())
 }
 
-fn seek_of(offset: off_t, whence: c_int) -> Option<Seek> {
+fn seek_of(offset: off_t, whence: c_int) -> Option<SeekFrom> {
     match whence {
-        libc::SEEK_SET => u64::try_from(offset).ok().map(Seek::Start),
-        libc::SEEK_CUR => Some(Seek::Current(offset)),
-        libc::SEEK_END => Some(Seek::End(offset)),
+        libc::SEEK_SET => u64::try_from(offset).ok().map(SeekFrom::Start),
+        libc::SEEK_CUR => Some(SeekFrom::Current(offset)),
+        libc::SEEK_END => Some(SeekFrom::End(offset)),
         _ => None,
     }
 }

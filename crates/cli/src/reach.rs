@@ -37,7 +37,7 @@ fn find(global: &GlobalOptions, warn: impl Fn(&str)) -> Result<Cluster, Error> {
             Cluster::from_env_with(options)
         }
         (None, None) => {
-            let running = pario::running_nodes();
+            let running = pario::status::running_nodes();
             let node = running.only()?;
             running.ignored.iter().for_each(|why| warn(why));
             Cluster::connect_to(node, options)

@@ -87,6 +87,7 @@ mod key;
 mod link;
 mod listener;
 mod outbox;
+mod pending;
 mod poller;
 mod pool;
 mod port;
@@ -122,6 +123,7 @@ pub use error::{
 };
 pub use file_part::FilePart;
 pub use key::{Key, SpaceId};
+pub use pending::{Pending, StartedRequest};
 pub use pool::{BULK_ALIGNMENT, BulkBuffer, IDLE_LIMIT_BYTES};
 pub use port::{Credit, InputPort, OutputPort, PortOptions};
 pub use private_socket::PrivateListener;

@@ -214,7 +214,7 @@ impl Cluster {
     /// Connects to a node that [`running_nodes`] has found. It must run as this user or as root.
     ///
     /// ```no_run
-    /// let running = pario::running_nodes();
+    /// let running = pario::status::running_nodes();
     /// let cluster = pario::Cluster::connect_to(running.only()?, Default::default())?;
     /// # Ok::<(), pario::Error>(())
     /// ```
@@ -390,7 +390,7 @@ impl Cluster {
     /// # fn main() -> Result<(), pario::Error> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let cluster = pario::Cluster::embedded(dir.path())?;
-    /// use pario::{CheckDepth, CheckRequest};
+    /// use pario::status::{CheckDepth, CheckRequest};
     ///
     /// let what =
     ///     CheckRequest { depth: CheckDepth::Names, is_repair: false, is_rebuild: false };

@@ -54,35 +54,30 @@ pub mod memory;
 mod metadata;
 mod names;
 mod open;
+mod pending;
 mod process;
 mod protocol;
 mod running;
+pub mod status;
 mod unanswered;
 
 pub use cached::{CachedFile, CachedOptions};
 pub use cluster::{Cluster, ClusterOptions, FileSystemId};
 pub use error::{Error, ErrorKind};
-pub use file::{Extent, Extents, File, FileContent, LockRequest, ReadRequest, WriteRequest};
-pub use job::{
-    Job, JobFiles, JobOptions, JobRecords, SharedFile, SharedOpenOptions, SharedRead,
-    SharedReadInto, SharedWrite,
-};
+pub use file::{Extent, Extents, File, FileContent};
+pub use job::{Job, JobFiles, JobOptions, JobRecords, SharedFile, SharedOpenOptions};
 pub use listing::{ListedEntry, Listing};
 pub use metadata::Metadata;
 pub use names::RightsChanged;
 pub use open::OpenOptions;
 pub use pario_operation as operation;
 pub use pario_proto::{
-    Access, ByteRange, BytesUse, BytesUser, BytesWait, Call, CheckDepth, CheckReport, CheckRequest,
-    ClientStatus, ClusterMap, CollectiveError, DEFAULT_UNIT_BYTES, DiskId, DiskInfo, DiskStatus,
-    ExtentIndex, ExtentMeasure, ExtentPlacement, Failure, FileKind, FilePath, FileRecord, Finding,
-    FindingKind, HeldLock, Identity, JOB_SIZE_LIMIT, JobStatus, LOCK_END, LastCall, Layout,
-    LockKind, LockRange, LockWait, Member, MissingRank, Mode, NodeInfo, NodeStatus, PathError,
-    PeerStatus, ProcessProgress, RankList, Removal, Seek, SharedFileId, SharedFileStatus,
-    SubfileIndex, SubfileMeasure, WaitCause, WaitStatus, WaitTarget,
+    Access, CollectiveError, DEFAULT_UNIT_BYTES, DiskId, ExtentIndex, ExtentMeasure,
+    ExtentPlacement, Failure, FileKind, FilePath, FileRecord, JOB_SIZE_LIMIT, Layout, LockKind,
+    Member, Mode, PathError, Removal, SubfileIndex, SubfileMeasure,
 };
 pub use pario_records as records;
 #[cfg(feature = "embedded")]
 pub use pario_server::MissingNamespace;
-pub use process::{Process, Report, Stopper, Work};
-pub use running::{RunningNode, RunningNodes, running_nodes};
+pub use pending::Pending;
+pub use process::{Process, ProcessCall, ProcessReport, ProcessStopper};

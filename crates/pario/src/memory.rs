@@ -8,15 +8,15 @@
 //! # fn main() -> Result<(), pario::Error> {
 //! let job = pario::Job::from_env()?; // pario run, mpirun, srun: rank 2 of 8
 //! let hits = job.segments(8)?; // eight bytes of each rank
-//! hits.fetch_add(0, 0, 1_u64)?; // rank 0 does nothing for it
+//! hits.fetch_add(1_u64, 0, 0)?; // rank 0 does nothing for it
 //! job.barrier()?;
 //! # Ok(())
 //! # }
 //! ```
 
 pub use pario_team::{
-    Array, Broker, Call, Callback, CallbackCall, CallbackRequest, Endpoint, Key, LocalMemory,
-    LocalNumbers, LocalPage, Mutexes, Number, PendingAccess, PendingCallback, RawArray, Reduction,
+    Array, Broker, Bulk, Call, Callback, CallbackCall, CallbackRequest, Endpoint, Key, LocalMemory,
+    LocalNumbers, LocalPage, Mutexes, Number, Pending, RawArray, Reduction,
     Rendezvous, STRIDE_LEVELS, SegmentPiece, Segments, Strided, Team, TeamError, TeamMutexGuard,
     Word,
 };

@@ -55,7 +55,7 @@ enum Unusable {
 /// Finds the running nodes of this user. Removes the notes of nodes that are gone.
 ///
 /// ```
-/// for node in pario::running_nodes().nodes {
+/// for node in pario::status::running_nodes().nodes {
 ///     println!("{} serves {}", node.name, node.data);
 /// }
 /// ```

@@ -1,34 +1,33 @@
 //! One-sided reading and writing, as callers see it.
 
-use std::ops::RangeInclusive;
+use std::ops::Range;
 
 use super::error::RecordError;
 use super::file::RecordFile;
 use super::memory::Memory;
 use super::order::Work;
 use super::record::RecordId;
-use super::request::Request;
+use super::request::Pending;
 
 impl RecordFile {
-    /// Reads bytes of a record, from the first of the range to the last, which both belong to it.
-    /// What nobody has written is zero.
+    /// Reads a range of bytes of a record. Bytes that no rank has written are zero.
     pub fn read(
         &self,
-        record: RecordId,
-        range: RangeInclusive<u64>,
         bytes: &mut [u8],
+        record: RecordId,
+        range: Range<u64>,
     ) -> Result<(), RecordError> {
-        self.read_strided(record, range, bytes, 1)
+        self.read_strided(bytes, 1, record, range)
     }
 
-    /// Writes bytes of a record, from the first of the range to the last, which both belong to it.
+    /// Writes a range of bytes of a record.
     pub fn write(
         &self,
-        record: RecordId,
-        range: RangeInclusive<u64>,
         bytes: &[u8],
+        record: RecordId,
+        range: Range<u64>,
     ) -> Result<(), RecordError> {
-        self.write_strided(record, range, bytes, 1)
+        self.write_strided(bytes, 1, record, range)
     }
 
     /// Reads bytes to memory with gaps: byte `i` of the range goes to `bytes[stride * i]`, and what
@@ -40,18 +39,18 @@ impl RecordFile {
     /// # let team = pario_team::Team::meet("strides", 1, 0)?;
     /// # let file = RecordFile::create(&team, dir.path().join("state"))?;
     /// let record = file.create_record(10)?;
-    /// file.write(record, 4..=6, b"abc")?;
+    /// file.write(b"abc", record, 4..7)?;
     /// let mut pixels = *b"rgbrgbrgb";
-    /// file.read_strided(record, 4..=6, &mut pixels, 3)?;
+    /// file.read_strided(&mut pixels, 3, record, 4..7)?;
     /// assert_eq!(&pixels, b"agbbgbcgb");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn read_strided(
         &self,
-        record: RecordId,
-        range: RangeInclusive<u64>,
         bytes: &mut [u8],
         stride: usize,
+        record: RecordId,
+        range: Range<u64>,
     ) -> Result<(), RecordError> {
         check_room(&range, bytes.len(), stride)?;
         let memory = Memory::bytes(bytes.as_mut_ptr(), stride);
@@ -62,10 +61,10 @@ impl RecordFile {
     /// Writes bytes from memory with gaps: byte `i` of the range comes from `bytes[stride * i]`.
     pub fn write_strided(
         &self,
-        record: RecordId,
-        range: RangeInclusive<u64>,
         bytes: &[u8],
         stride: usize,
+        record: RecordId,
+        range: Range<u64>,
     ) -> Result<(), RecordError> {
         check_room(&range, bytes.len(), stride)?;
         let memory = Memory::bytes(bytes.as_ptr().cast_mut(), stride);
@@ -73,7 +72,7 @@ impl RecordFile {
         unsafe { self.move_now(Work::Write, record, range, memory) }
     }
 
-    /// Starts to read. The memory, as long as the range, comes back when it is waited for.
+    /// Starts to read into memory that is as long as the range. The memory is the result.
     ///
     /// ```
     /// # use pario_records::RecordFile;
@@ -81,32 +80,32 @@ impl RecordFile {
     /// # let team = pario_team::Team::meet("started", 1, 0)?;
     /// # let file = RecordFile::create(&team, dir.path().join("state"))?;
     /// let record = file.create_record(1 << 20)?;
-    /// let writing = file.start_write(record, 0..=2, b"abc".to_vec())?;
+    /// let writing = file.start_write(b"abc".to_vec(), record, 0..3)?;
     /// // ... compute ...
     /// let memory = writing.wait()?;
-    /// let bytes = file.start_read(record, 0..=2, memory)?.wait()?;
+    /// let bytes = file.start_read(memory, record, 0..3)?.wait()?;
     /// assert_eq!(bytes, b"abc");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn start_read(
         &self,
-        record: RecordId,
-        range: RangeInclusive<u64>,
         mut memory: Vec<u8>,
-    ) -> Result<Request<Vec<u8>>, RecordError> {
+        record: RecordId,
+        range: Range<u64>,
+    ) -> Result<Pending<Vec<u8>>, RecordError> {
         check_room(&range, memory.len(), 1)?;
         let place = Memory::bytes(memory.as_mut_ptr(), 1);
-        // SAFETY: the request keeps the memory, which does not move, until it is over.
+        // SAFETY: the access keeps the memory, which does not move, until it is over.
         unsafe { self.start(Work::Read, record, range, place, memory) }
     }
 
-    /// Starts to write. The memory, as long as the range, comes back when it is waited for.
+    /// Starts to write from memory that is as long as the range. The memory is the result.
     pub fn start_write(
         &self,
-        record: RecordId,
-        range: RangeInclusive<u64>,
         mut memory: Vec<u8>,
-    ) -> Result<Request<Vec<u8>>, RecordError> {
+        record: RecordId,
+        range: Range<u64>,
+    ) -> Result<Pending<Vec<u8>>, RecordError> {
         check_room(&range, memory.len(), 1)?;
         let place = Memory::bytes(memory.as_mut_ptr(), 1);
         // SAFETY: as in `start_read`.
@@ -120,10 +119,10 @@ impl RecordFile {
     /// nobody else meanwhile.
     pub unsafe fn read_to(
         &self,
-        record: RecordId,
-        range: RangeInclusive<u64>,
         memory: *mut u8,
         stride: usize,
+        record: RecordId,
+        range: Range<u64>,
     ) -> Result<(), RecordError> {
         check_stride(stride)?;
         // SAFETY: the caller says so.
@@ -137,10 +136,10 @@ impl RecordFile {
     /// nobody meanwhile.
     pub unsafe fn write_from(
         &self,
-        record: RecordId,
-        range: RangeInclusive<u64>,
         memory: *const u8,
         stride: usize,
+        record: RecordId,
+        range: Range<u64>,
     ) -> Result<(), RecordError> {
         check_stride(stride)?;
         let memory = Memory::bytes(memory.cast_mut(), stride);
@@ -151,15 +150,15 @@ impl RecordFile {
     /// Starts to read to memory of the caller, which may have gaps.
     ///
     /// # Safety
-    /// Byte `stride * i` of the memory is there for every byte `i` of the range, and is used by
-    /// nobody else until the request is over.
+    /// Byte `stride * i` of the memory is there for every byte `i` of the range, and no other code
+    /// uses it until the request is over: until its result was taken, or it was dropped.
     pub unsafe fn start_read_to(
         &self,
-        record: RecordId,
-        range: RangeInclusive<u64>,
         memory: *mut u8,
         stride: usize,
-    ) -> Result<Request<()>, RecordError> {
+        record: RecordId,
+        range: Range<u64>,
+    ) -> Result<Pending<()>, RecordError> {
         check_stride(stride)?;
         let memory = Memory::bytes(memory, stride);
         // SAFETY: the caller says so.
@@ -169,15 +168,15 @@ impl RecordFile {
     /// Starts to write from memory of the caller, which may have gaps.
     ///
     /// # Safety
-    /// Byte `stride * i` of the memory is there for every byte `i` of the range, and is changed by
-    /// nobody until the request is over.
+    /// Byte `stride * i` of the memory is there for every byte `i` of the range, and no other code
+    /// changes it until the request is over: until its result was taken, or it was dropped.
     pub unsafe fn start_write_from(
         &self,
-        record: RecordId,
-        range: RangeInclusive<u64>,
         memory: *const u8,
         stride: usize,
-    ) -> Result<Request<()>, RecordError> {
+        record: RecordId,
+        range: Range<u64>,
+    ) -> Result<Pending<()>, RecordError> {
         check_stride(stride)?;
         let memory = Memory::bytes(memory.cast_mut(), stride);
         // SAFETY: the caller says so, and it is only read.
@@ -192,20 +191,21 @@ impl RecordFile {
 }
 
 /// Whether memory has room for a range.
-fn check_room(range: &RangeInclusive<u64>, room: usize, stride: usize) -> Result<(), RecordError> {
+fn check_room(range: &Range<u64>, room: usize, stride: usize) -> Result<(), RecordError> {
     check_stride(stride)?;
     if range.is_empty() {
         return Ok(());
     }
-    let (lo, hi) = (*range.start(), *range.end());
-    let needed = u128::from(hi - lo) * stride as u128 + 1;
+    let Range { start, end } = *range;
+    let needed = u128::from(end - start - 1) * stride as u128 + 1;
     let is_right = if stride == 1 { needed == room as u128 } else { needed <= room as u128 };
     if is_right {
         return Ok(());
     }
     Err(RecordError::Invalid(format!(
-        "bytes {lo} to {hi} of a record with a stride of {stride} are {needed} bytes of memory, and \
-         {room} were given"
+        "bytes {start} to {} of a record with a stride of {stride} are {needed} bytes of memory, \
+         and {room} were given",
+        end - 1
     )))
 }
 

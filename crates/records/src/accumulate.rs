@@ -1,6 +1,6 @@
 //! Adding to numbers of a record, without losing what others add at the same time.
 
-use std::ops::RangeInclusive;
+use std::ops::Range;
 
 use pario_team::Number;
 
@@ -10,7 +10,7 @@ use super::file::RecordFile;
 use super::memory::Memory;
 use super::order::Addend;
 use super::record::RecordId;
-use super::request::Request;
+use super::request::Pending;
 
 impl RecordFile {
     /// Adds numbers, each times a factor, to those in a range of bytes of a record. However many
@@ -22,44 +22,44 @@ impl RecordFile {
     /// # let team = pario_team::Team::meet("accumulating", 1, 0)?;
     /// # let file = RecordFile::create(&team, dir.path().join("state"))?;
     /// let forces = file.create_record(8 * 100)?;
-    /// file.accumulate(forces, 16..=31, 2.0, &[1.5_f64, 4.0])?;
+    /// file.accumulate(&[1.5_f64, 4.0], 2.0, forces, 16..32)?;
     /// let mut third = [0; 8];
-    /// file.read(forces, 16..=23, &mut third)?;
+    /// file.read(&mut third, forces, 16..24)?;
     /// assert_eq!(f64::from_ne_bytes(third), 3.0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn accumulate<T: Number>(
         &self,
-        record: RecordId,
-        range: RangeInclusive<u64>,
-        factor: T,
         numbers: &[T],
+        factor: T,
+        record: RecordId,
+        range: Range<u64>,
     ) -> Result<(), RecordError> {
-        self.accumulate_strided(record, range, factor, numbers, 1)
+        self.accumulate_strided(numbers, 1, factor, record, range)
     }
 
     /// Adds numbers from memory with gaps: number `i` is `numbers[stride * i]`.
     pub fn accumulate_strided<T: Number>(
         &self,
-        record: RecordId,
-        range: RangeInclusive<u64>,
-        factor: T,
         numbers: &[T],
         stride: usize,
+        factor: T,
+        record: RecordId,
+        range: Range<u64>,
     ) -> Result<(), RecordError> {
         check_room::<T>(&range, numbers.len(), stride)?;
         // SAFETY: there are numbers for the whole range, and they are lent until it is over.
-        unsafe { self.accumulate_from(record, range, factor, numbers.as_ptr(), stride) }
+        unsafe { self.accumulate_from(numbers.as_ptr(), stride, factor, record, range) }
     }
 
-    /// Starts to add numbers. They come back when it is waited for.
+    /// Starts to add numbers. They are the result.
     pub fn start_accumulate<T: Number>(
         &self,
-        record: RecordId,
-        range: RangeInclusive<u64>,
-        factor: T,
         numbers: Vec<T>,
-    ) -> Result<Request<Vec<T>>, RecordError> {
+        factor: T,
+        record: RecordId,
+        range: Range<u64>,
+    ) -> Result<Pending<Vec<T>>, RecordError> {
         check_room::<T>(&range, numbers.len(), 1)?;
         let from = memory(numbers.as_ptr(), 1);
         // SAFETY: the request keeps the numbers, which do not move, until it is over.
@@ -72,11 +72,11 @@ impl RecordFile {
     /// The number at `stride * i` is there for every number `i` of the range.
     pub unsafe fn accumulate_from<T: Number>(
         &self,
-        record: RecordId,
-        range: RangeInclusive<u64>,
-        factor: T,
         numbers: *const T,
         stride: usize,
+        factor: T,
+        record: RecordId,
+        range: Range<u64>,
     ) -> Result<(), RecordError> {
         check_stride(stride)?;
         check_whole::<T>(&range)?;
@@ -88,16 +88,16 @@ impl RecordFile {
     /// aligned.
     ///
     /// # Safety
-    /// The number at `stride * i` is there for every number `i` of the range, and is changed by
-    /// nobody until the request is over.
+    /// The number at `stride * i` is there for every number `i` of the range, and no other code
+    /// changes it until the request is over: until its result was taken, or it was dropped.
     pub unsafe fn start_accumulate_from<T: Number>(
         &self,
-        record: RecordId,
-        range: RangeInclusive<u64>,
-        factor: T,
         numbers: *const T,
         stride: usize,
-    ) -> Result<Request<()>, RecordError> {
+        factor: T,
+        record: RecordId,
+        range: Range<u64>,
+    ) -> Result<Pending<()>, RecordError> {
         check_stride(stride)?;
         check_whole::<T>(&range)?;
         let from = memory(numbers, stride);
@@ -116,11 +116,7 @@ fn addend<T: Number>(factor: T) -> Addend {
 }
 
 /// Whether there are numbers for a range.
-fn check_room<T>(
-    range: &RangeInclusive<u64>,
-    room: usize,
-    stride: usize,
-) -> Result<(), RecordError> {
+fn check_room<T>(range: &Range<u64>, room: usize, stride: usize) -> Result<(), RecordError> {
     check_stride(stride)?;
     let count = check_whole::<T>(range)?;
     let needed = match count {
@@ -134,25 +130,22 @@ fn check_room<T>(
     Err(RecordError::Invalid(format!(
         "bytes {} to {} of a record are {count} numbers of {} bytes, with a stride of {stride} \
          {needed} places of memory, and {room} were given",
-        range.start(),
-        range.end(),
+        range.start,
+        range.end.saturating_sub(1),
         size_of::<T>()
     )))
 }
 
 /// How many numbers a range has, if these are whole.
-fn check_whole<T>(range: &RangeInclusive<u64>) -> Result<u128, RecordError> {
+fn check_whole<T>(range: &Range<u64>) -> Result<u128, RecordError> {
     let each = size_of::<T>() as u128;
-    let bytes = match range.is_empty() {
-        true => 0,
-        false => u128::from(range.end() - range.start()) + 1,
-    };
+    let bytes = u128::from(range.end.saturating_sub(range.start));
     if bytes.is_multiple_of(each) {
         return Ok(bytes / each);
     }
     Err(RecordError::Invalid(format!(
         "bytes {} to {} are {bytes}, which is no whole number of numbers of {each} bytes",
-        range.start(),
-        range.end()
+        range.start,
+        range.end.saturating_sub(1)
     )))
 }

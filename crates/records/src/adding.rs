@@ -1,7 +1,7 @@
 //! How numbers are added: in stretches, each under a mutex of the rank that has the part where they
 //! begin, by a process of the machine of that rank.
 
-use std::ops::RangeInclusive;
+use std::ops::Range;
 use std::sync::Arc;
 
 use pario_team::{TeamMutexGuard, add_numbers};
@@ -13,7 +13,7 @@ use super::file::{LOCKS, RecordFile, Shared};
 use super::memory::Memory;
 use super::order::{Addend, Target, Work};
 use super::record::{Piece, Record, RecordId};
-use super::request::{Progress, Request};
+use super::request::{Pending, Progress, StartedAccess};
 use super::search::different_versions;
 
 /// Numbers of a record that begin in such a stretch of a part share a mutex.
@@ -53,7 +53,7 @@ impl RecordFile {
     pub(super) unsafe fn add_now(
         &self,
         record: RecordId,
-        range: RangeInclusive<u64>,
+        range: Range<u64>,
         addend: Addend,
         memory: Memory,
     ) -> Result<(), RecordError> {
@@ -86,11 +86,11 @@ impl RecordFile {
     pub(super) unsafe fn start_adding<M: Send + 'static>(
         &self,
         record: RecordId,
-        range: RangeInclusive<u64>,
+        range: Range<u64>,
         addend: Addend,
         memory: Memory,
         kept: M,
-    ) -> Result<Request<M>, RecordError> {
+    ) -> Result<Pending<M>, RecordError> {
         let (record, passage) = self.shared.enter(record)?;
         let (lo, bytes) = record.check(&range)?;
         let sum = Sum { record, addend, memory };
@@ -110,7 +110,7 @@ impl RecordFile {
             unsafe { self.shared.submit_adding(&progress, sum.clone(), run, keeping) };
         }
         starting.over(Ok(()));
-        Ok(Request::new(progress, kept))
+        Ok(StartedAccess::pending(progress, kept))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pario_net::{Bulk, RecvBuffer, SendBuffer};
-use pario_team::{PendingCallback, TeamError};
+use pario_team::{Pending, TeamError};
 
 use super::error::RecordError;
 use super::file::Shared;
@@ -39,7 +39,7 @@ pub struct Lane {
 /// A question, and the memory that is lent to it.
 struct Asked {
     /// There until it is waited for.
-    pending: Option<PendingCallback>,
+    pending: Option<Pending<Bulk>>,
     landing: Option<Arc<RecvBuffer>>,
     loan: Option<Arc<SendBuffer>>,
     /// Where its bytes are in the access, and how many.
@@ -128,7 +128,7 @@ impl Lane {
             if work == Work::Read { asked.land(self.memory) } else { asked.lend(self.memory) };
         let callback = self.shared.callback()?;
         let rank = self.shared.owners[part].rank;
-        let pending = callback.start_into(rank, &order.to_bytes(), data, asked.landing.as_ref());
+        let pending = callback.start_into(&order.to_bytes(), data, rank, asked.landing.as_ref());
         asked.pending = Some(pending.map_err(|error| self.error(error))?);
         self.asked.push_back(asked);
         self.shared.asked.fetch_add(1, Ordering::Relaxed);
@@ -139,7 +139,7 @@ impl Lane {
     /// Waits for an answer, and brings its bytes to where they are wanted.
     fn take(&self, mut asked: Asked) -> Result<(), RecordError> {
         let Some(pending) = asked.pending.take() else { return Ok(()) };
-        let bytes = pending.wait_bulk().map_err(|error| self.error(error))?;
+        let bytes = pending.wait().map_err(|error| self.error(error))?;
         let has_landed = asked.landing.take().is_some_and(|landing| landing.take_back());
         if self.work != Work::Read || has_landed {
             return Ok(());
@@ -210,7 +210,7 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        // Who is not waited for is asked no more.
+        // The drop waits for the reply.
         drop(self.pending.take());
         if let Some(landing) = &self.landing {
             landing.take_back();

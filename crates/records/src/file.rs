@@ -1,7 +1,6 @@
 //! An open record file: what all ranks do together, and who holds what.
 
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
@@ -35,9 +34,9 @@ pub(super) const LOCKS: u32 = 64;
 /// # let path = dir.path().join("state");
 /// let file = RecordFile::create(&team, &path)?; // each rank may give another path
 /// let matrix = file.create_record(8 * 100)?;
-/// file.write(matrix, 16..=31, &[7; 16])?;
+/// file.write(&[7; 16], matrix, 16..32)?;
 /// let mut row = [0; 24];
-/// file.read(matrix, 8..=31, &mut row)?;
+/// file.read(&mut row, matrix, 8..32)?;
 /// assert_eq!(row[..8], [0; 8]); // nobody has written there
 /// assert_eq!(row[8..], [7; 16]);
 /// file.close()?;
@@ -266,7 +265,7 @@ impl RecordFile {
     /// The block that holds a byte of a record.
     pub fn locate(&self, record: RecordId, position: u64) -> Result<Holding, RecordError> {
         let record = self.shared.record(record)?;
-        record.check(&RangeInclusive::new(position, position))?;
+        record.check_byte(position)?;
         Ok(self.holding(&record, record.part_of(position)))
     }
 

@@ -28,9 +28,9 @@
 //! let file = RecordFile::open_or_create(&team, &path)?; // the part of this rank: run7.part0
 //! let grid = file.create_record(8 * 1_000_000)?; // a million doubles over all disks
 //! if team.rank() == 0 {
-//!     file.write(grid, 800..=807, &1.5_f64.to_ne_bytes())?;
+//!     file.write(&1.5_f64.to_ne_bytes(), grid, 800..808)?;
 //! }
-//! file.accumulate(grid, 800..=807, 1.0, &[0.5_f64])?;
+//! file.accumulate(&[0.5_f64], 1.0, grid, 800..808)?;
 //! file.close()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -60,5 +60,5 @@ pub use error::RecordError;
 pub use file::RecordFile;
 pub use part::{Block, PartMap, map_of_part};
 pub use record::{Holding, NewRecord, RecordId, RecordInfo};
-pub use request::Request;
+pub use request::Pending;
 pub use workers::start_workers;

@@ -1,6 +1,6 @@
 //! How bytes are moved: an access is cut into pieces, one for each part, which are moved at once.
 
-use std::ops::RangeInclusive;
+use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -13,7 +13,7 @@ use super::memory::Memory;
 use super::order::Work;
 use super::owner::Owner;
 use super::record::{Piece, RecordId};
-use super::request::{Progress, Request};
+use super::request::{Pending, Progress, StartedAccess};
 use super::workers::Crew;
 
 /// Pieces that are shorter are moved by the caller itself: waking a thread would take as long.
@@ -30,7 +30,7 @@ impl RecordFile {
         &self,
         work: Work,
         record: RecordId,
-        range: RangeInclusive<u64>,
+        range: Range<u64>,
         memory: Memory,
     ) -> Result<(), RecordError> {
         let (record, _passage) = self.shared.enter(record)?;
@@ -90,10 +90,10 @@ impl RecordFile {
         &self,
         work: Work,
         record: RecordId,
-        range: RangeInclusive<u64>,
+        range: Range<u64>,
         memory: Memory,
         kept: M,
-    ) -> Result<Request<M>, RecordError> {
+    ) -> Result<Pending<M>, RecordError> {
         let (record, passage) = self.shared.enter(record)?;
         let (lo, count) = record.check(&range)?;
         let kept = Arc::new(Mutex::new(Some(kept)));
@@ -111,7 +111,7 @@ impl RecordFile {
             unsafe { self.shared.submit(&progress, work, memory, piece, keeping.clone()) };
         }
         starting.over(Ok(()));
-        Ok(Request::new(progress, kept))
+        Ok(StartedAccess::pending(progress, kept))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a record is, which rank holds which bytes of it, and how an access is cut into pieces.
 
 use std::fmt;
-use std::ops::RangeInclusive;
+use std::ops::Range;
 
 use super::error::RecordError;
 
@@ -137,23 +137,33 @@ impl Record {
     }
 
     /// Checks a range; where it begins, and how many bytes it has.
-    pub fn check(&self, range: &RangeInclusive<u64>) -> Result<(u64, usize), RecordError> {
-        let (lo, hi) = (*range.start(), *range.end());
+    pub fn check(&self, range: &Range<u64>) -> Result<(u64, usize), RecordError> {
+        let Range { start, end } = *range;
         let RecordInfo { id, len, .. } = &self.info;
-        // One that ends just before it begins is nothing, wherever that is.
-        if range.is_empty() && hi.checked_add(1) == Some(lo) {
-            return Ok((lo, 0));
+        // An empty range is valid anywhere.
+        if start == end {
+            return Ok((start, 0));
         }
-        let count = hi.checked_sub(lo).and_then(|more| more.checked_add(1));
-        let count = count.filter(|count| lo.checked_add(*count).is_some_and(|end| end <= *len));
+        let count = end.checked_sub(start).filter(|_| end <= *len);
         let count = count.and_then(|count| usize::try_from(count).ok());
         let Some(count) = count.filter(|count| isize::try_from(*count).is_ok()) else {
             return Err(RecordError::Invalid(format!(
-                "bytes {lo} to {hi} are not in {id}, which has {len} bytes from byte 0 on; the last \
-                 byte of a range belongs to it"
+                "bytes {start} to {} are not in {id}, which has {len} bytes from byte 0 on",
+                end.saturating_sub(1)
             )));
         };
-        Ok((lo, count))
+        Ok((start, count))
+    }
+
+    /// Checks that the record has a byte.
+    pub fn check_byte(&self, position: u64) -> Result<(), RecordError> {
+        let RecordInfo { id, len, .. } = &self.info;
+        if position < *len {
+            return Ok(());
+        }
+        Err(RecordError::Invalid(format!(
+            "byte {position} is not in {id}, which has {len} bytes from byte 0 on"
+        )))
     }
 
     /// The pieces of an access, one for each part that holds something of it.
@@ -227,14 +237,19 @@ mod tests {
     #[test]
     fn ranges_are_inside_or_refused() {
         let record = record(&[4, 6]);
-        assert_eq!(record.check(&(0..=9)).unwrap(), (0, 10));
-        assert_eq!(record.check(&(9..=9)).unwrap(), (9, 1));
+        assert_eq!(record.check(&(0..10)).unwrap(), (0, 10));
+        assert_eq!(record.check(&(9..10)).unwrap(), (9, 1));
         #[expect(clippy::reversed_empty_ranges, reason = "what is refused, and what is nothing")]
-        let (nothing, reversed) = (5..=4, 5..=3);
+        let (nothing, reversed) = (5..5, 5..4);
         assert_eq!(record.check(&nothing).unwrap(), (5, 0));
-        for wrong in [reversed, 0..=10, 10..=10, u64::MAX..=u64::MAX, 0..=u64::MAX] {
+        for wrong in [reversed, 0..11, 10..11, u64::MAX - 1..u64::MAX, 0..u64::MAX] {
             let text = record.check(&wrong).unwrap_err().to_string();
             assert!(text.contains("are not in record 7, which has 10 bytes"), "{text}");
+        }
+        record.check_byte(9).unwrap();
+        for wrong in [10, u64::MAX] {
+            let text = record.check_byte(wrong).unwrap_err().to_string();
+            assert!(text.contains("is not in record 7, which has 10 bytes"), "{text}");
         }
     }
 }

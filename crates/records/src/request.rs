@@ -1,50 +1,73 @@
-//! Accesses that were started: what they wait for, and the memory that they use meanwhile.
+//! Started accesses: what they wait for, and the memory that they use.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
+use pario_net::StartedRequest;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::error::RecordError;
 use super::later::{Later, hasten_all};
 
-/// An access that was started, with the memory that it uses. The memory comes back from
-/// [`wait`](Self::wait). Whoever drops the request lets the access go on, and learns no more of it.
-#[must_use = "whether it has worked is told by `wait`"]
-#[derive(Debug)]
-pub struct Request<M> {
+/// A started access to a record file, with the memory that it uses as its result.
+///
+/// See [`pario_net::Pending`] for what waiting, awaiting and dropping mean.
+pub type Pending<T> = pario_net::Pending<T, RecordError>;
+
+/// A started access, with the memory that it uses.
+pub(super) struct StartedAccess<M> {
     progress: Arc<Progress>,
     memory: Arc<Mutex<Option<M>>>,
 }
 
-impl<M> Request<M> {
-    pub(super) fn new(progress: Arc<Progress>, memory: Arc<Mutex<Option<M>>>) -> Self {
-        Self { progress, memory }
+impl<M: Send + 'static> StartedAccess<M> {
+    /// The access as callers see it.
+    pub fn pending(progress: Arc<Progress>, memory: Arc<Mutex<Option<M>>>) -> Pending<M> {
+        Pending::started(Self { progress, memory })
     }
 
-    /// Whether it is over: then [`wait`](Self::wait) does not wait.
-    pub fn is_done(&self) -> bool {
+    /// The memory, when no task uses it.
+    fn memory(&self) -> Result<M, RecordError> {
+        let memory = self.memory.lock().take();
+        memory.ok_or_else(|| RecordError::Invalid("the memory was given back before".to_owned()))
+    }
+}
+
+impl<M: Send + 'static> StartedRequest<M, RecordError> for StartedAccess<M> {
+    fn is_done(&self) -> bool {
         self.progress.is_over() || {
-            // Who looks does not wait.
+            // A caller that asks does not wait: threads go on with the access.
             self.progress.hasten();
             false
         }
     }
 
-    /// Waits until it is over, and gives the memory back. What was read is in it.
-    pub fn wait(self) -> Result<M, RecordError> {
+    fn wait(self: Box<Self>) -> Result<M, RecordError> {
         self.progress.wait()?;
-        let memory = self.memory.lock().take();
-        memory.ok_or_else(|| RecordError::Invalid("the memory was given back before".to_owned()))
+        self.memory()
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<M, RecordError>> {
+        self.progress.hasten();
+        Poll::Ready(std::task::ready!(self.progress.poll(context)).and_then(|()| self.memory()))
     }
 }
 
 /// How many tasks of an access are left, and what went wrong first.
 #[derive(Debug, Default)]
 pub struct Progress {
-    state: Mutex<(usize, Option<RecordError>)>,
+    state: Mutex<ProgressState>,
     is_over: Condvar,
     /// Tasks that whoever waits does itself.
     later: Mutex<Vec<Arc<Later>>>,
+}
+
+#[derive(Debug, Default)]
+struct ProgressState {
+    tasks: usize,
+    failed: Option<RecordError>,
+    /// The task that awaits the access.
+    waker: Option<Waker>,
 }
 
 /// A task that is not over; it is when this is dropped.
@@ -60,17 +83,17 @@ impl Progress {
 
     /// One more task. Those who start them hold one themselves until all are started.
     pub fn task(self: &Arc<Self>) -> Task {
-        self.state.lock().0 += 1;
+        self.state.lock().tasks += 1;
         Task { progress: self.clone(), is_told: false }
     }
 
     /// Whether something has failed: nothing more needs to be tried.
     pub fn has_failed(&self) -> bool {
-        self.state.lock().1.is_some()
+        self.state.lock().failed.is_some()
     }
 
     pub fn is_over(&self) -> bool {
-        self.state.lock().0 == 0
+        self.state.lock().tasks == 0
     }
 
     /// A task was begun that is left to whoever waits.
@@ -89,10 +112,20 @@ impl Progress {
         let later = std::mem::take(&mut *self.later.lock());
         later.iter().for_each(|later| later.run());
         let mut state = self.state.lock();
-        while state.0 > 0 {
+        while state.tasks > 0 {
             self.is_over.wait(&mut state);
         }
-        state.1.clone().map_or(Ok(()), Err)
+        state.failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// What went wrong first, if no task is left; otherwise wakes the caller's task then.
+    fn poll(&self, context: &mut Context<'_>) -> Poll<Result<(), RecordError>> {
+        let mut state = self.state.lock();
+        if state.tasks > 0 {
+            state.waker = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(state.failed.clone().map_or(Ok(()), Err))
     }
 }
 
@@ -101,7 +134,7 @@ impl Task {
     pub fn over(mut self, result: Result<(), RecordError>) {
         self.is_told = true;
         if let Err(error) = result {
-            self.progress.state.lock().1.get_or_insert(error);
+            self.progress.state.lock().failed.get_or_insert(error);
         }
     }
 }
@@ -111,11 +144,15 @@ impl Drop for Task {
         let mut state = self.progress.state.lock();
         if !self.is_told {
             let text = "the library failed inside; please report this".to_owned();
-            state.1.get_or_insert(RecordError::Broken(text));
+            state.failed.get_or_insert(RecordError::Broken(text));
         }
-        state.0 -= 1;
-        if state.0 == 0 {
+        state.tasks -= 1;
+        if state.tasks == 0 {
             self.progress.is_over.notify_all();
+            let waker = state.waker.take();
+            drop(state);
+            // The code of the executor runs without a lock.
+            waker.into_iter().for_each(Waker::wake);
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::error::TeamError;
 use crate::machine_memory::Numbers;
 use crate::number::Number;
-use crate::pending_access::PendingAccess;
+use crate::pending_access::{Pending, PendingAccess};
 use crate::rank_pieces::on_rank;
 use crate::segments::{SegmentPiece, Segments};
 use crate::strided::Strided;
@@ -15,29 +15,40 @@ impl Segments {
     /// ```
     /// # let team = pario_team::Team::meet("accumulate", 1, 0)?;
     /// let forces = team.segments(8 * 3)?;
-    /// forces.accumulate(0, 8, 2.0, &[1.5_f64, 4.0])?;
+    /// forces.accumulate(&[1.5_f64, 4.0], 2.0, 0, 8)?;
     /// let mut second = [0; 8];
-    /// forces.get(0, 8, &mut second)?;
+    /// forces.get(&mut second, 0, 8)?;
     /// assert_eq!(f64::from_ne_bytes(second), 3.0);
     /// # Ok::<(), pario_team::TeamError>(())
     /// ```
     pub fn accumulate<T: Number>(
         &self,
+        numbers: &[T],
+        factor: T,
         rank: u32,
         offset: usize,
-        factor: T,
-        numbers: &[T],
     ) -> Result<(), TeamError> {
-        self.start_accumulate(rank, offset, factor, numbers)?.wait()
+        self.begin_accumulate(numbers, factor, rank, offset)?.wait()
     }
 
-    /// Starts to add numbers. Takes them at once.
+    /// Starts to add numbers. Takes them at once: the caller may reuse their memory before it
+    /// waits.
     pub fn start_accumulate<T: Number>(
         &self,
+        numbers: &[T],
+        factor: T,
         rank: u32,
         offset: usize,
-        factor: T,
+    ) -> Result<Pending<()>, TeamError> {
+        Ok(self.begin_accumulate(numbers, factor, rank, offset)?.into_pending())
+    }
+
+    pub(crate) fn begin_accumulate<T: Number>(
+        &self,
         numbers: &[T],
+        factor: T,
+        rank: u32,
+        offset: usize,
     ) -> Result<PendingAccess<'static>, TeamError> {
         let len = size_of_val(numbers);
         self.check(rank, offset, len)?;
@@ -70,11 +81,11 @@ impl Segments {
     /// Adds a region with gaps. Rows and distances here are counted in bytes, as there.
     pub fn accumulate_strided<T: Number>(
         &self,
+        numbers: &[T],
+        factor: T,
         rank: u32,
         offset: usize,
         region: &Strided<'_>,
-        factor: T,
-        numbers: &[T],
     ) -> Result<(), TeamError> {
         self.check_strided(rank, offset, region, size_of_val(numbers))?;
         let each = size_of::<T>();
@@ -98,10 +109,10 @@ impl Segments {
     /// Adds numbers to pieces, one behind the other.
     pub fn accumulate_list<T: Number>(
         &self,
+        numbers: &[T],
+        factor: T,
         rank: u32,
         pieces: &[SegmentPiece],
-        factor: T,
-        numbers: &[T],
     ) -> Result<(), TeamError> {
         self.check_list(rank, pieces, size_of_val(numbers))?;
         let each = size_of::<T>();

@@ -2,14 +2,18 @@
 
 use std::fmt;
 use std::fs::File;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use pario_net::wire::BULK_BYTES;
-use pario_net::{Bulk, FilePart, PendingReply, RecvBuffer, Responder};
+use pario_net::{Bulk, FilePart, PendingReply, RecvBuffer, Responder, RpcError, StartedRequest};
 
 use crate::call::Call;
 use crate::error::TeamError;
+use crate::pending_access::Pending;
 use crate::remote::message::{DataProtocol, DataReply, DataRequest};
 use crate::team::Team;
 
@@ -50,8 +54,8 @@ pub struct CallbackRequest {
 /// ```
 /// # let team = pario_team::Team::meet("callbacks", 1, 0)?;
 /// let reversed = team.callback(|call| Ok(call.data.iter().rev().copied().collect()))?;
-/// let pending = reversed.start(0, b"", b"abc")?; // at the machine of rank 0
-/// assert_eq!(pending.wait()?, b"cba");
+/// let pending = reversed.start(b"", b"abc", 0)?; // at the machine of rank 0
+/// assert_eq!(&pending.wait()?[..], b"cba");
 /// # Ok::<(), pario_team::TeamError>(())
 /// ```
 #[derive(Clone)]
@@ -61,8 +65,7 @@ pub struct Callback {
 }
 
 /// A call of a callback under way.
-#[must_use = "the result comes by waiting"]
-pub struct PendingCallback {
+struct PendingCallback {
     team: Team,
     rank: u32,
     reply: PendingReply<DataProtocol>,
@@ -94,7 +97,7 @@ impl Team {
     ///         request.reply(Ok(vec![sum].into()));
     ///     });
     /// })?;
-    /// assert_eq!(slow.call(0, b"", &[1, 2, 3])?, [6]);
+    /// assert_eq!(slow.call(b"", &[1, 2, 3], 0)?, [6]);
     /// # Ok::<(), pario_team::TeamError>(())
     /// ```
     pub fn callback_later(
@@ -171,13 +174,8 @@ impl Drop for CallbackRequest {
 
 impl Callback {
     /// Starts the function on the machine of a rank. Copies the arguments at once.
-    pub fn start(
-        &self,
-        rank: u32,
-        header: &[u8],
-        data: &[u8],
-    ) -> Result<PendingCallback, TeamError> {
-        self.start_into(rank, header, data.to_vec().into(), None)
+    pub fn start(&self, header: &[u8], data: &[u8], rank: u32) -> Result<Pending<Bulk>, TeamError> {
+        self.start_into(header, data.to_vec().into(), rank, None)
     }
 
     /// Like [`start`](Self::start), with data that is not copied. If there is a buffer for the
@@ -185,11 +183,11 @@ impl Callback {
     /// [`RecvBuffer::take_back`] says which.
     pub fn start_into(
         &self,
-        rank: u32,
         header: &[u8],
         data: Bulk,
+        rank: u32,
         buffer: Option<&Arc<RecvBuffer>>,
-    ) -> Result<PendingCallback, TeamError> {
+    ) -> Result<Pending<Bulk>, TeamError> {
         let team = self.team.clone();
         let (size, from) = (team.size(), team.rank());
         if rank >= size {
@@ -199,12 +197,12 @@ impl Callback {
         let (number, header) = (self.number, header.to_vec().into());
         let call = DataRequest::Call { number, from, target: rank, header, data };
         let reply = team.start_request_into(rank, call, buffer)?;
-        Ok(PendingCallback { team, rank, reply })
+        Ok(Pending::started(PendingCallback { team, rank, reply }))
     }
 
     /// Calls the function, and waits for the result.
-    pub fn call(&self, rank: u32, header: &[u8], data: &[u8]) -> Result<Vec<u8>, TeamError> {
-        self.start(rank, header, data)?.wait()
+    pub fn call(&self, header: &[u8], data: &[u8], rank: u32) -> Result<Vec<u8>, TeamError> {
+        self.start(header, data, rank)?.wait().map(|bytes| bytes.to_vec())
     }
 
     /// Removes the function from the machine that this process serves, if it serves one. Later
@@ -215,23 +213,32 @@ impl Callback {
 }
 
 impl PendingCallback {
-    /// Waits for the result.
-    pub fn wait(self) -> Result<Vec<u8>, TeamError> {
-        self.wait_bulk().map(|bytes| bytes.to_vec())
-    }
-
-    /// Waits for the result without a copy.
-    pub fn wait_bulk(self) -> Result<Bulk, TeamError> {
-        match self.team.check_reply(self.rank, self.reply.wait())? {
+    fn result(
+        team: &Team,
+        rank: u32,
+        reply: Result<DataReply, RpcError>,
+    ) -> Result<Bulk, TeamError> {
+        match team.check_reply(rank, reply)? {
             DataReply::Bytes(bytes) => Ok(bytes),
-            DataReply::CallbackFailed(why) => Err(TeamError::Callback { rank: self.rank, why }),
-            other => Err(self.team.unexpected_reply(self.rank, other)),
+            DataReply::CallbackFailed(why) => Err(TeamError::Callback { rank, why }),
+            other => Err(team.unexpected_reply(rank, other)),
         }
     }
+}
 
-    /// Whether waiting would return at once.
-    pub fn is_done(&self) -> bool {
+impl StartedRequest<Bulk, TeamError> for PendingCallback {
+    fn is_done(&self) -> bool {
         self.reply.is_done()
+    }
+
+    fn wait(self: Box<Self>) -> Result<Bulk, TeamError> {
+        let Self { team, rank, reply } = *self;
+        Self::result(&team, rank, reply.wait())
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Bulk, TeamError>> {
+        let reply = std::task::ready!(Pin::new(&mut self.reply).poll(context));
+        Poll::Ready(Self::result(&self.team, self.rank, reply))
     }
 }
 

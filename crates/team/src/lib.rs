@@ -13,9 +13,9 @@
 //! # fn main() -> Result<(), pario_team::TeamError> {
 //! let team = Team::meet("a job of one", 1, 0)?;
 //! let hits = team.segments(8)?;
-//! assert_eq!(hits.fetch_add(0, 0, 1_u64)?, 0);
+//! assert_eq!(hits.fetch_add(1_u64, 0, 0)?, 0);
 //! team.barrier()?;
-//! assert_eq!(hits.fetch_add(0, 0, 1_u64)?, 1);
+//! assert_eq!(hits.fetch_add(1_u64, 0, 0)?, 1);
 //! # Ok(())
 //! # }
 //! ```
@@ -44,15 +44,15 @@ mod team;
 
 pub use array::{Array, LocalNumbers, LocalPage, RawArray};
 pub use call::Call;
-pub use callbacks::{Callback, CallbackCall, CallbackRequest, PendingCallback};
+pub use callbacks::{Callback, CallbackCall, CallbackRequest};
 pub use collective::Reduction;
 pub use error::TeamError;
 #[doc(hidden)]
 pub use machine_memory::add_numbers;
 pub use mutexes::{Mutexes, TeamMutexGuard};
 pub use number::{Number, Word};
-pub use pario_net::Key;
-pub use pending_access::PendingAccess;
+pub use pario_net::{Bulk, Key};
+pub use pending_access::Pending;
 pub use rendezvous::{Broker, Endpoint, MultiMachine, Rendezvous};
 pub use segments::{LocalMemory, SegmentPiece, Segments};
 pub use strided::{STRIDE_LEVELS, Strided};

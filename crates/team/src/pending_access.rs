@@ -1,9 +1,12 @@
-//! Accesses under way.
+//! Accesses under way to the memory of other machines: the implementation behind [`Pending`].
 
 use std::collections::VecDeque;
+use std::future::Future;
 use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
-use pario_net::{Bulk, PendingReply};
+use pario_net::{Bulk, PendingReply, RpcError, StartedRequest};
 
 use crate::error::TeamError;
 use crate::number::Number;
@@ -20,10 +23,15 @@ const PENDING_CHUNKS: usize = 8;
 /// Accesses of one call that are under way: pages of an array, of 64 KiB each.
 const PENDING_ACCESSES: usize = 32;
 
-/// An access under way. It is complete after [`wait`](Self::wait); dropping it waits as well, and
-/// ignores errors.
+/// A started access to memory of the team, or a started call of a callback.
+///
+/// See [`pario_net::Pending`] for what waiting, awaiting and dropping mean.
+pub type Pending<T> = pario_net::Pending<T, TeamError>;
+
+/// The requests of one access. It is complete after [`wait`](Self::wait); dropping it waits as
+/// well, and ignores errors.
 #[must_use = "wait for the access"]
-pub struct PendingAccess<'a> {
+pub(crate) struct PendingAccess<'a> {
     target: Option<Target>,
     chunks: VecDeque<PendingChunk>,
     /// The memory that bytes are read into.
@@ -131,10 +139,20 @@ impl PendingAccess<'_> {
 
     /// Waits for the oldest request.
     fn finish_one(&mut self) -> Result<(), TeamError> {
-        let (Some(target), Some(chunk)) = (&self.target, self.chunks.pop_front()) else {
-            return Ok(());
-        };
-        match (target.team.check_reply(target.rank, chunk.reply.wait())?, chunk.to) {
+        match self.chunks.pop_front() {
+            Some(PendingChunk { reply, to }) => self.take(reply.wait(), to),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the reply to the oldest request.
+    fn take(
+        &self,
+        reply: Result<DataReply, RpcError>,
+        to: Option<(*mut u8, usize)>,
+    ) -> Result<(), TeamError> {
+        let Some(target) = &self.target else { return Ok(()) };
+        match (target.team.check_reply(target.rank, reply)?, to) {
             (DataReply::Done, None) => Ok(()),
             (DataReply::Bytes(bytes), Some((to, len))) if bytes.len() == len => {
                 // SAFETY: `len` bytes there are borrowed by this.
@@ -154,8 +172,20 @@ impl PendingAccess<'_> {
     }
 
     /// Whether no request is under way.
-    fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.chunks.is_empty()
+    }
+
+    /// Takes the replies that are there; ready when all are.
+    fn poll_replies(&mut self, context: &mut Context<'_>) -> Poll<Result<(), TeamError>> {
+        while let Some(chunk) = self.chunks.front_mut() {
+            let reply = std::task::ready!(Pin::new(&mut chunk.reply).poll(context));
+            let to = self.chunks.pop_front().and_then(|chunk| chunk.to);
+            if let Err(error) = self.take(reply, to) {
+                return Poll::Ready(Err(error));
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Whether [`wait`](Self::wait) would return at once.
@@ -173,9 +203,85 @@ impl Drop for PendingAccess<'_> {
     }
 }
 
+impl PendingAccess<'static> {
+    /// The access as callers see it.
+    pub fn into_pending(self) -> Pending<()> {
+        match self.is_over() {
+            true => Pending::ready(Ok(())),
+            false => Pending::started(self),
+        }
+    }
+}
+
+impl StartedRequest<(), TeamError> for PendingAccess<'static> {
+    fn is_done(&self) -> bool {
+        PendingAccess::is_done(self)
+    }
+
+    fn wait(self: Box<Self>) -> Result<(), TeamError> {
+        (*self).wait()
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), TeamError>> {
+        self.poll_replies(context)
+    }
+}
+
+/// Accesses that are under way together, and what they keep for the caller.
+struct PendingGroup<K> {
+    accesses: Vec<PendingAccess<'static>>,
+    /// Memory that the accesses use: dropped after them.
+    kept: Option<K>,
+}
+
+/// Combines accesses. The result is `kept`, memory that they may use meanwhile.
+pub(crate) fn pending_group<K: Send + 'static>(
+    mut accesses: Vec<PendingAccess<'static>>,
+    kept: K,
+) -> Pending<K> {
+    accesses.retain(|access| !access.is_over());
+    match accesses.is_empty() {
+        true => Pending::ready(Ok(kept)),
+        false => Pending::started(PendingGroup { accesses, kept: Some(kept) }),
+    }
+}
+
+impl<K> PendingGroup<K> {
+    fn result(&mut self) -> Result<K, TeamError> {
+        let twice = || TeamError::Invalid("the result of this access was taken before".to_owned());
+        self.kept.take().ok_or_else(twice)
+    }
+}
+
+impl<K: Send> StartedRequest<K, TeamError> for PendingGroup<K> {
+    fn is_done(&self) -> bool {
+        self.accesses.iter().all(PendingAccess::is_done)
+    }
+
+    fn wait(mut self: Box<Self>) -> Result<K, TeamError> {
+        let mut done = Ok(());
+        // Every access is over when this returns, also after a failure.
+        for access in std::mem::take(&mut self.accesses) {
+            done = done.and(access.wait());
+        }
+        done.and_then(|()| self.result())
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<K, TeamError>> {
+        while let Some(access) = self.accesses.last_mut() {
+            let done = std::task::ready!(access.poll_replies(context));
+            self.accesses.pop();
+            if let Err(error) = done {
+                return Poll::Ready(Err(error));
+            }
+        }
+        Poll::Ready(self.result())
+    }
+}
+
 /// The accesses of one call that are under way.
 #[derive(Default)]
-pub struct PendingAccesses<'a> {
+pub(crate) struct PendingAccesses<'a> {
     pending: VecDeque<PendingAccess<'a>>,
 }
 

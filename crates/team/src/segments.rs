@@ -1,6 +1,7 @@
 //! Segments: memory of all ranks, and how each accesses it.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use pario_net::SharedMemoryShape;
@@ -10,7 +11,7 @@ use crate::call::Call;
 use crate::error::TeamError;
 use crate::machine_memory::{MACHINE_MEMORY_WORDS, MachineMemory};
 use crate::number::Word;
-use crate::pending_access::PendingAccess;
+use crate::pending_access::{Pending, PendingAccess, pending_group};
 use crate::rank_pieces::on_rank;
 use crate::remote::message::{AtomicChange, DataReply, DataRequest};
 use crate::strided::Strided;
@@ -35,9 +36,9 @@ const FILLED_AT_ONCE: usize = 256 << 10;
 /// ```
 /// # let team = pario_team::Team::meet("segments", 1, 0)?;
 /// let segments = team.segments(1000)?; // collective; each rank may give another size
-/// segments.put(0, 990, b"ten bytes!")?;
+/// segments.put(b"ten bytes!", 0, 990)?;
 /// let mut bytes = [0; 4];
-/// segments.get(0, 996, &mut bytes)?;
+/// segments.get(&mut bytes, 0, 996)?;
 /// assert_eq!(&bytes, b"tes!");
 /// # Ok::<(), pario_team::TeamError>(())
 /// ```
@@ -129,32 +130,32 @@ impl Segments {
     /// Returns the address of bytes of a rank of this machine, for direct access; none if the rank
     /// is on another machine. Other ranks may read and write there at any time. The memory stays
     /// while these segments, or clones of them, exist.
-    pub fn place(
-        &self,
-        rank: u32,
-        offset: usize,
-        len: usize,
-    ) -> Result<Option<*mut u8>, TeamError> {
+    pub fn place(&self, rank: u32, bytes: Range<usize>) -> Result<Option<*mut u8>, TeamError> {
+        let Range { start: offset, end } = bytes;
+        let Some(len) = end.checked_sub(offset) else {
+            let what = format!("bytes {offset}..{end} end before they begin");
+            return Err(TeamError::Invalid(what));
+        };
         self.check(rank, offset, len)?;
         Ok(self.near().pointer(rank, offset, len))
     }
 
     /// Copies bytes to a place in the segment of a rank.
     #[inline]
-    pub fn put(&self, rank: u32, offset: usize, bytes: &[u8]) -> Result<(), TeamError> {
+    pub fn put(&self, bytes: &[u8], rank: u32, offset: usize) -> Result<(), TeamError> {
         if self.near().put(rank, offset, bytes) {
             return Ok(());
         }
-        self.start_put(rank, offset, bytes)?.wait()
+        self.begin_put(bytes, rank, offset)?.wait()
     }
 
     /// Copies bytes from a place in the segment of a rank.
     #[inline]
-    pub fn get(&self, rank: u32, offset: usize, bytes: &mut [u8]) -> Result<(), TeamError> {
-        if self.near().get(rank, offset, bytes) {
+    pub fn get(&self, buffer: &mut [u8], rank: u32, offset: usize) -> Result<(), TeamError> {
+        if self.near().get(rank, offset, buffer) {
             return Ok(());
         }
-        self.start_get(rank, offset, bytes)?.wait()
+        self.begin_get(buffer, rank, offset)?.wait()
     }
 
     /// Starts to copy bytes to the segment of a rank. Takes the bytes at once: the caller may reuse
@@ -163,16 +164,74 @@ impl Segments {
     /// ```
     /// # let team = pario_team::Team::meet("started", 1, 0)?;
     /// let segments = team.segments(100)?;
-    /// let pending = segments.start_put(0, 10, b"on its way")?;
+    /// let pending = segments.start_put(b"on its way", 0, 10)?;
     /// // ... do something else ...
     /// pending.wait()?;
+    /// assert_eq!(segments.start_get(vec![0; 3], 0, 13)?.wait()?, b"its");
     /// # Ok::<(), pario_team::TeamError>(())
     /// ```
     pub fn start_put(
         &self,
+        bytes: &[u8],
         rank: u32,
         offset: usize,
+    ) -> Result<Pending<()>, TeamError> {
+        Ok(self.begin_put(bytes, rank, offset)?.into_pending())
+    }
+
+    /// Starts to copy bytes from the segment of a rank to a buffer, as many as it has. The buffer
+    /// is the result.
+    pub fn start_get(
+        &self,
+        mut buffer: Vec<u8>,
+        rank: u32,
+        offset: usize,
+    ) -> Result<Pending<Vec<u8>>, TeamError> {
+        // SAFETY: the pending request keeps the buffer, whose bytes do not move, until no access
+        // uses it.
+        let access =
+            unsafe { self.begin_get_into(buffer.as_mut_ptr(), buffer.len(), rank, offset) };
+        Ok(pending_group(vec![access?], buffer))
+    }
+
+    /// Starts to copy bytes from the segment of a rank to memory of the caller.
+    ///
+    /// # Safety
+    /// `len` bytes at `start` are writable, and nothing else uses them until the request is over:
+    /// until the result was taken, or the returned value was dropped.
+    pub unsafe fn start_get_into(
+        &self,
+        start: *mut u8,
+        len: usize,
+        rank: u32,
+        offset: usize,
+    ) -> Result<Pending<()>, TeamError> {
+        // SAFETY: as the caller guarantees.
+        Ok(unsafe { self.begin_get_into(start, len, rank, offset) }?.into_pending())
+    }
+
+    /// # Safety
+    /// `len` bytes at `start` are writable, and nothing else uses them until the access is dropped.
+    pub(crate) unsafe fn begin_get_into(
+        &self,
+        start: *mut u8,
+        len: usize,
+        rank: u32,
+        offset: usize,
+    ) -> Result<PendingAccess<'static>, TeamError> {
+        if len == 0 {
+            return self.begin_get(&mut [], rank, offset);
+        }
+        // SAFETY: as the caller guarantees.
+        let buffer: &'static mut [u8] = unsafe { std::slice::from_raw_parts_mut(start, len) };
+        self.begin_get(buffer, rank, offset)
+    }
+
+    pub(crate) fn begin_put(
+        &self,
         bytes: &[u8],
+        rank: u32,
+        offset: usize,
     ) -> Result<PendingAccess<'static>, TeamError> {
         self.check(rank, offset, bytes.len())?;
         if self.near().put(rank, offset, bytes) {
@@ -181,18 +240,18 @@ impl Segments {
         PendingAccess::put(self, rank, &[SegmentPiece { offset, len: bytes.len() }.of(rank)], bytes)
     }
 
-    /// Starts to copy bytes from the segment of a rank. They are there after the wait.
-    pub fn start_get<'a>(
+    pub(crate) fn begin_get<'a>(
         &self,
+        buffer: &'a mut [u8],
         rank: u32,
         offset: usize,
-        bytes: &'a mut [u8],
     ) -> Result<PendingAccess<'a>, TeamError> {
-        self.check(rank, offset, bytes.len())?;
-        if self.near().get(rank, offset, bytes) {
+        self.check(rank, offset, buffer.len())?;
+        if self.near().get(rank, offset, buffer) {
             return Ok(PendingAccess::done());
         }
-        PendingAccess::get(self, rank, &[SegmentPiece { offset, len: bytes.len() }.of(rank)], bytes)
+        let piece = SegmentPiece { offset, len: buffer.len() }.of(rank);
+        PendingAccess::get(self, rank, &[piece], buffer)
     }
 
     /// Copies a region with gaps to the segment of a rank.
@@ -203,18 +262,18 @@ impl Segments {
     /// # let team = pario_team::Team::meet("strided", 1, 0)?;
     /// let matrix = team.segments(4 * 10)?; // 4 rows of 10 bytes
     /// let region = Strided { row: 2, counts: &[3], here: &[2], there: &[10] };
-    /// matrix.put_strided(0, 14, &region, b"aabbcc")?; // from column 4 of row 1 on
+    /// matrix.put_strided(b"aabbcc", 0, 14, &region)?; // from column 4 of row 1 on
     /// let mut row = [0; 10];
-    /// matrix.get(0, 20, &mut row)?;
+    /// matrix.get(&mut row, 0, 20)?;
     /// assert_eq!(&row, b"\0\0\0\0bb\0\0\0\0");
     /// # Ok::<(), pario_team::TeamError>(())
     /// ```
     pub fn put_strided(
         &self,
+        bytes: &[u8],
         rank: u32,
         offset: usize,
         region: &Strided<'_>,
-        bytes: &[u8],
     ) -> Result<(), TeamError> {
         self.check_strided(rank, offset, region, bytes.len())?;
         if self.team().is_near(rank) {
@@ -232,10 +291,10 @@ impl Segments {
     /// Copies a region with gaps from the segment of a rank.
     pub fn get_strided(
         &self,
+        bytes: &mut [u8],
         rank: u32,
         offset: usize,
         region: &Strided<'_>,
-        bytes: &mut [u8],
     ) -> Result<(), TeamError> {
         self.check_strided(rank, offset, region, bytes.len())?;
         if self.team().is_near(rank) {
@@ -272,9 +331,9 @@ impl Segments {
     /// Copies bytes to pieces of the segment of a rank, one behind the other.
     pub fn put_list(
         &self,
+        bytes: &[u8],
         rank: u32,
         pieces: &[SegmentPiece],
-        bytes: &[u8],
     ) -> Result<(), TeamError> {
         self.check_list(rank, pieces, bytes.len())?;
         if !self.team().is_near(rank) {
@@ -287,9 +346,9 @@ impl Segments {
     /// Copies pieces of the segment of a rank, one behind the other.
     pub fn get_list(
         &self,
+        bytes: &mut [u8],
         rank: u32,
         pieces: &[SegmentPiece],
-        bytes: &mut [u8],
     ) -> Result<(), TeamError> {
         self.check_list(rank, pieces, bytes.len())?;
         if !self.team().is_near(rank) {
@@ -320,7 +379,7 @@ impl Segments {
     /// Adds to a whole number of a rank atomically; returns the previous value. The number must be
     /// aligned to its size.
     #[inline]
-    pub fn fetch_add<T: Word>(&self, rank: u32, offset: usize, value: T) -> Result<T, TeamError> {
+    pub fn fetch_add<T: Word>(&self, value: T, rank: u32, offset: usize) -> Result<T, TeamError> {
         // SAFETY: memory gives places that are aligned and mapped while this is here.
         let was = self.near().change(rank, offset, |place| unsafe { T::fetch_add(place, value) });
         match was {
@@ -331,7 +390,7 @@ impl Segments {
 
     /// Replaces a whole number of a rank atomically; returns the previous value.
     #[inline]
-    pub fn swap<T: Word>(&self, rank: u32, offset: usize, value: T) -> Result<T, TeamError> {
+    pub fn swap<T: Word>(&self, value: T, rank: u32, offset: usize) -> Result<T, TeamError> {
         // SAFETY: as in `fetch_add`.
         let was = self.near().change(rank, offset, |place| unsafe { T::swap(place, value) });
         match was {
@@ -365,10 +424,10 @@ impl Segments {
 
     /// Copies bytes to memory that was never used: faster than [`put`](Self::put) there, and slower
     /// elsewhere.
-    pub fn fill(&self, rank: u32, offset: usize, bytes: &[u8]) -> Result<(), TeamError> {
+    pub fn fill(&self, bytes: &[u8], rank: u32, offset: usize) -> Result<(), TeamError> {
         match self.near().fill(rank, offset, bytes) {
             Ok(true) => Ok(()),
-            Ok(false) => self.put(rank, offset, bytes),
+            Ok(false) => self.put(bytes, rank, offset),
             Err(error) => Err(TeamError::system("filling memory", error)),
         }
     }
@@ -380,7 +439,7 @@ impl Segments {
     /// # let team = pario_team::Team::meet("prefault", 1, 0)?;
     /// let segments = team.segments(1 << 20)?;
     /// segments.prefault()?; // no rank is slowed down later
-    /// segments.put(0, 0, b"at the speed of memory")?;
+    /// segments.put(b"at the speed of memory", 0, 0)?;
     /// # Ok::<(), pario_team::TeamError>(())
     /// ```
     pub fn prefault(&self) -> Result<(), TeamError> {
@@ -389,7 +448,7 @@ impl Segments {
         let mut offset = self.near().take_huge(rank);
         while offset < len {
             let zeros = &zeros[..FILLED_AT_ONCE.min(len - offset)];
-            self.fill(rank, offset, zeros)?;
+            self.fill(zeros, rank, offset)?;
             offset += zeros.len();
         }
         self.team().barrier()?;

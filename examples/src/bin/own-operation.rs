@@ -61,7 +61,7 @@ fn count(directory: &str) -> anyhow::Result<()> {
     let text = cluster.options().read(true).write(true).create(true).extents().open("/text")?;
     for (number, line) in (0..).zip(TEXT) {
         let place = ExtentPlacement { subfile: SubfileIndex(number), extent: ExtentIndex(0) };
-        text.write_extent(place, b"", line.as_bytes())?;
+        text.write_extent(b"", line.as_bytes(), place)?;
     }
     let words = cluster.process(&text).operation("words", 4usize).merge(add)?;
     for (word, count) in words.unwrap_or_default().iter().filter(|(_, count)| **count > 1) {

@@ -34,7 +34,7 @@ pub fn work(job: &Job, directory: &str) -> anyhow::Result<()> {
 
     // Rank r of n writes the values r, r + n, ...; the library finds the disk of each.
     for at in (rank..VALUES).step_by(usize::try_from(size)?) {
-        file.write(grid, 8 * at..=8 * at + 7, &at.to_ne_bytes())?;
+        file.write(&at.to_ne_bytes(), grid, 8 * at..8 * at + 8)?;
     }
     // Each process adds up the values on its own disk.
     job.barrier()?;
@@ -42,8 +42,8 @@ pub fn work(job: &Job, directory: &str) -> anyhow::Result<()> {
         let (first, end) = (block.start.div_ceil(8), (block.start + block.len).div_ceil(8));
         for at in first..end {
             let mut value = [0; 8];
-            file.read(grid, 8 * at..=8 * at + 7, &mut value)?;
-            file.accumulate(sum, 0..=7, 1, &[u64::from_ne_bytes(value)])?;
+            file.read(&mut value, grid, 8 * at..8 * at + 8)?;
+            file.accumulate(&[u64::from_ne_bytes(value)], 1, sum, 0..8)?;
         }
     }
     file.close()?;
@@ -51,7 +51,7 @@ pub fn work(job: &Job, directory: &str) -> anyhow::Result<()> {
     // Any later job can open the file, also with another number of processes.
     let file = job.records().open(&path)?;
     let mut total = [0; 8];
-    file.read(sum, 0..=7, &mut total)?;
+    file.read(&mut total, sum, 0..8)?;
     let total = u64::from_ne_bytes(total);
     ensure!(total == VALUES * (VALUES - 1) / 2, "the sum is {total}");
     file.close()?;

@@ -9,8 +9,10 @@
 //! mpirun -n 4 target/debug/shared-files   # uses your running node: pario serve
 //! ```
 
+use std::io::SeekFrom;
+
 use anyhow::{Context, ensure};
-use pario::{Cluster, Job, JobFiles, Mode, Seek};
+use pario::{Cluster, Job, JobFiles, Mode};
 
 /// Bytes of a record.
 const RECORD: usize = 100;
@@ -65,7 +67,7 @@ fn sync(files: &JobFiles) -> anyhow::Result<()> {
     for _ in 0..2 {
         file.write(&part(files.job().rank()))?;
     }
-    file.seek(Seek::Start(0))?;
+    file.seek(SeekFrom::Start(0))?;
     let mut own = part(files.job().rank());
     own.fill(0);
     file.read(&mut own)?;
@@ -98,7 +100,7 @@ fn global(files: &JobFiles) -> anyhow::Result<()> {
     let file = files.create(&path, Mode::Global)?;
     file.write(b"everybody writes this, and it is there once")?;
     ensure!(file.len()? == 43, "{} bytes were written", file.len()?);
-    file.seek(Seek::Start(10))?;
+    file.seek(SeekFrom::Start(10))?;
     let mut word = [0; 6];
     file.read(&mut word)?;
     ensure!(&word == b"writes", "rank {} has read {word:?}", files.job().rank());
@@ -110,11 +112,11 @@ fn global(files: &JobFiles) -> anyhow::Result<()> {
 fn private(files: &JobFiles, mode: Mode) -> anyhow::Result<()> {
     let path = path_of(files, "private");
     let file = files.create(&path, mode)?;
-    file.seek(Seek::Start(u64::from(files.job().rank()) * RECORD as u64))?;
+    file.seek(SeekFrom::Start(u64::from(files.job().rank()) * RECORD as u64))?;
     file.write(&[byte_of(files.job().rank()); RECORD])?;
     files.barrier()?;
     let next = (files.job().rank() + 1) % files.job().size();
-    file.seek(Seek::Start(u64::from(next) * RECORD as u64))?;
+    file.seek(SeekFrom::Start(u64::from(next) * RECORD as u64))?;
     let mut record = [0; RECORD];
     file.read(&mut record)?;
     ensure!(record == [byte_of(next); RECORD], "rank {next} has written {record:?}");

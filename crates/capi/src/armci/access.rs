@@ -1,7 +1,7 @@
 //! Contiguous put, get and accumulate, and atomic updates.
 
 use libc::{c_int, c_long, c_void};
-use pario::memory::{Number, PendingAccess, Segments};
+use pario::memory::{Number, Pending, Segments};
 
 use super::{Armci, byte_count, current};
 use crate::boundary::return_errno;
@@ -112,7 +112,7 @@ impl Scale {
         rank: u32,
         offset: usize,
         bytes: &[u8],
-    ) -> CallResult<PendingAccess<'static>> {
+    ) -> CallResult<Pending<()>> {
         let to = (segments, rank, offset);
         match self {
             Self::Int(factor) => add(to, factor, bytes),
@@ -167,15 +167,15 @@ fn add<T: Number>(
     (segments, rank, offset): (&Segments, u32, usize),
     factor: T,
     bytes: &[u8],
-) -> CallResult<PendingAccess<'static>> {
+) -> CallResult<Pending<()>> {
     let is_aligned = bytes.as_ptr().cast::<T>().is_aligned();
     if is_aligned && bytes.len().is_multiple_of(size_of::<T>()) {
         let count = bytes.len() / size_of::<T>();
         // SAFETY: it is aligned, there are `count` numbers, and every bit pattern is a number.
         let numbers = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<T>(), count) };
-        return team_result(segments.start_accumulate(rank, offset, factor, numbers));
+        return team_result(segments.start_accumulate(numbers, factor, rank, offset));
     }
-    team_result(segments.start_accumulate(rank, offset, factor, &numbers::<T>(bytes)?))
+    team_result(segments.start_accumulate(&numbers::<T>(bytes)?, factor, rank, offset))
 }
 
 impl Armci {
@@ -189,12 +189,12 @@ impl Armci {
         dst: *const c_void,
         bytes: c_int,
         proc: c_int,
-    ) -> CallResult<(u32, PendingAccess<'static>)> {
+    ) -> CallResult<(u32, Pending<()>)> {
         let (rank, len) = (self.rank(proc)?, byte_count(bytes)?);
         let (allocation, offset) = self.find(rank, dst, len)?;
         // SAFETY: the caller guarantees it.
         let own = unsafe { caller_bytes(src, len)? };
-        Ok((rank, team_result(allocation.segments.start_put(rank, offset, own))?))
+        Ok((rank, team_result(allocation.segments.start_put(own, rank, offset))?))
     }
 
     /// Starts a get to the caller's memory.
@@ -207,12 +207,15 @@ impl Armci {
         dst: *mut c_void,
         bytes: c_int,
         proc: c_int,
-    ) -> CallResult<(u32, PendingAccess<'static>)> {
+    ) -> CallResult<(u32, Pending<()>)> {
         let (rank, len) = (self.rank(proc)?, byte_count(bytes)?);
         let (allocation, offset) = self.find(rank, src, len)?;
         // SAFETY: the caller guarantees it.
-        let own: &'static mut [u8] = unsafe { caller_bytes_mut(dst, len)? };
-        Ok((rank, team_result(allocation.segments.start_get(rank, offset, own))?))
+        let started = unsafe {
+            let own = caller_bytes_mut(dst, len)?;
+            allocation.segments.start_get_into(own.as_mut_ptr(), len, rank, offset)
+        };
+        Ok((rank, team_result(started)?))
     }
 
     /// Starts an accumulation of the caller's numbers.
@@ -227,7 +230,7 @@ impl Armci {
         dst: *const c_void,
         bytes: c_int,
         proc: c_int,
-    ) -> CallResult<(u32, PendingAccess<'static>)> {
+    ) -> CallResult<(u32, Pending<()>)> {
         let (rank, len) = (self.rank(proc)?, byte_count(bytes)?);
         let (allocation, offset) = self.find(rank, dst, len)?;
         // SAFETY: the caller guarantees it.
@@ -236,7 +239,7 @@ impl Armci {
     }
 }
 
-fn wait((_, started): (u32, PendingAccess<'static>)) -> CallResult<c_int> {
+fn wait((_, started): (u32, Pending<()>)) -> CallResult<c_int> {
     team_result(started.wait()).map(|()| 0)
 }
 
@@ -319,26 +322,26 @@ pub unsafe extern "C" fn ARMCI_Rmw(
                 ARMCI_SWAP => {
                     let place = ploc.cast::<c_int>();
                     place.write_unaligned(team_result(segments.swap(
+                        place.read_unaligned(),
                         rank,
                         offset,
-                        place.read_unaligned(),
                     ))?);
                 }
                 ARMCI_SWAP_LONG => {
                     let place = ploc.cast::<c_long>();
                     place.write_unaligned(team_result(segments.swap(
+                        place.read_unaligned(),
                         rank,
                         offset,
-                        place.read_unaligned(),
                     ))?);
                 }
                 ARMCI_FETCH_AND_ADD => {
-                    let was: c_int = team_result(segments.fetch_add(rank, offset, extra))?;
+                    let was: c_int = team_result(segments.fetch_add(extra, rank, offset))?;
                     ploc.cast::<c_int>().write_unaligned(was);
                 }
                 _ => {
                     let was: c_long =
-                        team_result(segments.fetch_add(rank, offset, c_long::from(extra)))?;
+                        team_result(segments.fetch_add(c_long::from(extra), rank, offset))?;
                     ploc.cast::<c_long>().write_unaligned(was);
                 }
             }

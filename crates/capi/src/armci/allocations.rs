@@ -62,7 +62,7 @@ impl Allocation {
         let (mut bases, mut reservations) = (Vec::new(), Vec::new());
         for rank in 0..segments.team().size() {
             let len = team_result(segments.len_of(rank))?;
-            let place = match team_result(segments.place(rank, 0, 0))? {
+            let place = match team_result(segments.place(rank, 0..0))? {
                 _ if len == 0 => 0,
                 Some(place) => place.addr(),
                 None => {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use libc::{c_int, c_void};
-use pario::memory::{Callback, PendingCallback};
+use pario::memory::{Bulk, Callback, Pending};
 use parking_lot::Mutex;
 
 use super::access::caller_bytes;
@@ -34,7 +34,7 @@ pub struct CallbackTable {
 
 /// A call under way, and the memory for its result.
 struct PendingCall {
-    pending: PendingCallback,
+    pending: Pending<Bulk>,
     result: *mut c_void,
     room: usize,
     len: *mut c_int,
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn ARMCI_Callback_send(
             )
         };
         let header = [&exp_res_size.to_le_bytes()[..], header].concat();
-        let pending = team_result(callback.start(rank, &header, data))?;
+        let pending = team_result(callback.start(&header, data, rank))?;
         let (last, calls) = &mut *armci.callbacks.calls.lock();
         *last = last.checked_add(1).unwrap_or(1);
         calls.insert(*last, PendingCall { pending, result, room, len: res_size });

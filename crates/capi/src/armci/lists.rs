@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use libc::{c_int, c_void};
-use pario::memory::{PendingAccess, SegmentPiece};
+use pario::memory::{Pending, SegmentPiece};
 
 use super::access::{Scale, caller_bytes, caller_bytes_mut};
 use super::nonblocking::{armci_hdl_t, start_nonblocking};
@@ -68,7 +68,7 @@ impl Armci {
         list: *const armci_giov_t,
         len: c_int,
         proc: c_int,
-    ) -> CallResult<(u32, PendingAccess<'static>)> {
+    ) -> CallResult<(u32, Pending<()>)> {
         let rank = self.rank(proc)?;
         // SAFETY: the caller guarantees it.
         let pairs = unsafe { pairs(list, len)? };
@@ -93,11 +93,11 @@ impl Armci {
                         // SAFETY: the caller guarantees it.
                         packed.extend_from_slice(unsafe { caller_bytes(*start, piece.len)? });
                     }
-                    team_result(segments.put_list(rank, &places, &packed))?;
+                    team_result(segments.put_list(&packed, rank, &places))?;
                 }
                 TransferKind::Get => {
                     let mut packed = vec![0; total];
-                    team_result(segments.get_list(rank, &places, &mut packed))?;
+                    team_result(segments.get_list(&mut packed, rank, &places))?;
                     let mut rest = &packed[..];
                     for (start, piece) in &pieces {
                         let (now, later) = rest.split_at(piece.len);
@@ -117,7 +117,7 @@ impl Armci {
                 }
             }
         }
-        Ok((rank, PendingAccess::done()))
+        Ok((rank, Pending::ready(Ok(()))))
     }
 }
 

@@ -36,7 +36,7 @@ pub struct Armci {
     pub allocations: RwLock<Vec<Arc<Allocation>>>,
     /// The mutexes of all processes.
     pub mutexes: Mutex<Option<Mutexes>>,
-    /// PendingAccess requests, by the id in their handle.
+    /// Pending requests, by the id in their handle.
     pub requests: Mutex<HashMap<c_int, NbRequest>>,
     /// Registered callbacks, and calls of them.
     pub callbacks: CallbackTable,

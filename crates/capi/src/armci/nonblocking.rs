@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use libc::{c_int, c_void};
-use pario::memory::PendingAccess;
+use pario::memory::Pending;
 
 use super::{Armci, current};
 use crate::boundary::return_errno;
@@ -27,7 +27,7 @@ pub struct NbRequest {
     pub rank: u32,
     /// Whether it has no handle: the calls that wait for all requests wait for it.
     pub is_implicit: bool,
-    started: PendingAccess<'static>,
+    started: Pending<()>,
 }
 
 static LAST: AtomicI32 = AtomicI32::new(0);
@@ -39,7 +39,7 @@ impl Armci {
     /// `handle` is null or points to a handle.
     pub unsafe fn register(
         &self,
-        (rank, started): (u32, PendingAccess<'static>),
+        (rank, started): (u32, Pending<()>),
         handle: *mut armci_hdl_t,
     ) -> c_int {
         let proc = c_int::try_from(rank).unwrap_or(c_int::MAX);
@@ -77,7 +77,7 @@ impl Armci {
 /// `handle` is null or points to a handle.
 pub unsafe fn start_nonblocking(
     handle: *mut armci_hdl_t,
-    start: impl FnOnce(&Armci) -> CallResult<(u32, PendingAccess<'static>)>,
+    start: impl FnOnce(&Armci) -> CallResult<(u32, Pending<()>)>,
 ) -> c_int {
     return_errno(|| {
         let armci = current()?;

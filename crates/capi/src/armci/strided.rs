@@ -4,7 +4,7 @@
 //! dimension `i`, and the strides are the distances between them in bytes.
 
 use libc::{c_int, c_void};
-use pario::memory::{PendingAccess, Strided};
+use pario::memory::{Pending, Strided};
 
 use super::Armci;
 use super::access::{Scale, caller_bytes, caller_bytes_mut};
@@ -72,7 +72,7 @@ impl Armci {
         &self,
         kind: TransferKind,
         region: StridedRegion,
-    ) -> CallResult<(u32, PendingAccess<'static>)> {
+    ) -> CallResult<(u32, Pending<()>)> {
         let StridedRegion { own: start, own_strides, there, there_strides, count, levels, proc } =
             region;
         let rank = self.rank(proc)?;
@@ -100,12 +100,12 @@ impl Armci {
             TransferKind::Put => {
                 // SAFETY: the caller guarantees it.
                 let own = unsafe { caller_bytes(start, len)? };
-                team_result(segments.put_strided(rank, offset, &strided, own))?;
+                team_result(segments.put_strided(own, rank, offset, &strided))?;
             }
             TransferKind::Get => {
                 // SAFETY: the caller guarantees it.
                 let own = unsafe { caller_bytes_mut(start, len)? };
-                team_result(segments.get_strided(rank, offset, &strided, own))?;
+                team_result(segments.get_strided(own, rank, offset, &strided))?;
             }
             TransferKind::Accumulate(optype, scale) => {
                 // SAFETY: the caller guarantees it.
@@ -119,7 +119,7 @@ impl Armci {
                 begun.into_iter().try_for_each(|one| team_result(one.wait()))?;
             }
         }
-        Ok((rank, PendingAccess::done()))
+        Ok((rank, Pending::ready(Ok(()))))
     }
 }
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::io::Write;
 
-use pario::{DiskStatus, FileSystemId};
+use pario::FileSystemId;
+use pario::status::DiskStatus;
 use serde_json::json;
 
 use super::status::NodeView;

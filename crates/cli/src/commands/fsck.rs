@@ -3,9 +3,8 @@
 use std::io::Write;
 
 use clap::Args;
-use pario::{
-    CheckDepth, CheckReport, CheckRequest, Cluster, Finding, FindingKind, MissingNamespace,
-};
+use pario::status::{CheckDepth, CheckReport, CheckRequest, Finding, FindingKind};
+use pario::{Cluster, MissingNamespace};
 use serde_json::{Value, json};
 
 use crate::amounts::count;

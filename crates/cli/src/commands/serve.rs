@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use pario::{Cluster, ClusterOptions, Finding, FindingKind};
+use pario::status::{Finding, FindingKind};
+use pario::{Cluster, ClusterOptions};
 use pario_server::config::Config;
 use pario_server::{MissingNamespace, Node, NodeBuilder};
 use rustix::fs::Mode;

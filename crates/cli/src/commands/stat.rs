@@ -5,7 +5,8 @@ use std::io::Write;
 
 use clap::Args;
 use jiff::tz::TimeZone;
-use pario::{ClusterMap, FileKind, FilePath, Metadata, SubfileMeasure};
+use pario::status::ClusterMap;
+use pario::{FileKind, FilePath, Metadata, SubfileMeasure};
 use serde_json::{Value, json};
 
 use crate::amounts::{count, size};
@@ -117,7 +118,8 @@ fn as_json(path: &FilePath, known: &Metadata, map: &ClusterMap, owners: &Owners)
 
 #[cfg(test)]
 mod tests {
-    use pario::{DiskId, DiskInfo, NodeInfo};
+    use pario::DiskId;
+    use pario::status::{DiskInfo, NodeInfo};
 
     use super::*;
     use crate::entry::tests::record;

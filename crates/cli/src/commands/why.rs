@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::Args;
-use pario::{
+use pario::status::{
     BytesUse, BytesUser, BytesWait, JobStatus, LOCK_END, LockWait, MissingRank, RankList,
     WaitCause, WaitStatus, WaitTarget,
 };
@@ -291,7 +291,9 @@ fn bytes_json(bytes: &BytesUse) -> Value {
 
 #[cfg(test)]
 pub mod tests {
-    use pario::{Call, FilePath, LastCall, Mode, Seek, SharedFileStatus};
+    use pario::status::Seek;
+    use pario::status::{Call, LastCall, SharedFileStatus};
+    use pario::{FilePath, Mode};
 
     use super::*;
 
@@ -310,7 +312,7 @@ pub mod tests {
             position: Some(4096),
             here: vec![0, 1, 2, 3],
         };
-        let (first, second) = (pario::SharedFileId(1), pario::SharedFileId(2));
+        let (first, second) = (pario::status::SharedFileId(1), pario::status::SharedFileId(2));
         let wait = WaitStatus {
             opening: Some(first),
             path: Some(path("/runs/result")),

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
-use pario::{Cluster, ProcessProgress};
+use pario::Cluster;
+use pario::status::ProcessProgress;
 use pario_image::formats::create_picture;
 use pario_image::{
     Edge, Filter, Image, ImageOptions, Interpolation, Pixel, Pixels, Plane, Volume, VolumeOptions,

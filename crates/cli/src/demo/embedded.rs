@@ -143,7 +143,7 @@ fn extents(cluster: &Cluster, content: &Content, phases: &mut Phases) -> anyhow:
         for number in 0..count {
             interrupt.check()?;
             let (header, body) = parts(number);
-            file.write_extent(place(number)?, &header, body)?;
+            file.write_extent(&header, body, place(number)?)?;
             progress.advance(EXTENT_BYTES as u64);
         }
         file.sync()?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{bail, ensure};
-use pario::{Cluster, ClusterOptions, File, WriteRequest};
+use pario::{Cluster, ClusterOptions, File, Pending};
 
 use super::content::Content;
 use super::embedded::first_difference;
@@ -122,7 +122,7 @@ fn copy_until_killed(
 ) -> anyhow::Result<PieceStates> {
     let half = content.pieces().div_ceil(2);
     let mut outcome = PieceStates::default();
-    let mut under_way: VecDeque<(u64, WriteRequest<'_>)> = VecDeque::new();
+    let mut under_way: VecDeque<(u64, Pending<()>)> = VecDeque::new();
     let mut waiting = 0..content.pieces();
     let mut killed_at: Option<Instant> = None;
     loop {
@@ -130,7 +130,7 @@ fn copy_until_killed(
         while killed_at.is_none() && under_way.len() < PIECES_UNDER_WAY {
             let Some(piece) = waiting.next() else { break };
             let bytes = content.piece(piece).to_vec();
-            under_way.push_back((piece, file.start_write(content.range(piece).start, bytes)?));
+            under_way.push_back((piece, file.start_write_at(bytes, content.range(piece).start)?));
         }
         if outcome.acknowledged.len() as u64 >= half
             && let Some(node) = node.take()

@@ -2,6 +2,7 @@
 //! the PFSLib names of commands.
 
 use std::fs::Permissions;
+use std::io::SeekFrom;
 use std::io::{BufRead, BufReader, Lines};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::command::{Sandbox, ServerProcess, stderr, stdout, until};
-use pario::{Cluster, ClusterOptions, Job, JobFiles, LockKind, Mode, Seek, SharedFile};
+use pario::{Cluster, ClusterOptions, Job, JobFiles, LockKind, Mode, SharedFile};
 use serde_json::{Value, json};
 
 /// A rank of a job, in a thread that runs the operations it receives.
@@ -167,7 +168,7 @@ fn the_last_call_is_named(is_near: bool) {
     assert_eq!(told(|_, file| file.read(&mut [0; 7]).map(|_| ())), "read of 7 bytes on /first");
     both(|_, file| file.set_mode(Mode::Log));
     assert_eq!(told(|_, _| Ok(())), "setiomode(M_LOG) on /first");
-    let seek = |_: &JobFiles, file: &SharedFile| file.seek(Seek::Start(9)).map(|_| ());
+    let seek = |_: &JobFiles, file: &SharedFile| file.seek(SeekFrom::Start(9)).map(|_| ());
     assert_eq!(told(seek), "seek to byte 9 on /first");
     assert_eq!(told(|_, file| file.write(&[1; 3])), "write of 3 bytes on /first");
     both(|files, _| files.create("/second", Mode::Sync)?.close());
@@ -456,7 +457,7 @@ impl Pair {
 
 fn write_at(offset: u64) -> RankOperation {
     Box::new(move |_, file| {
-        file.seek(Seek::Start(offset))?;
+        file.seek(SeekFrom::Start(offset))?;
         file.write(&[1; 65_536])
     })
 }
@@ -491,7 +492,7 @@ fn waits_for_bytes_are_told(job: &str, is_near: bool) {
     );
 
     ranks[0].begin(|_, file| {
-        file.seek(Seek::Start(100_000))?;
+        file.seek(SeekFrom::Start(100_000))?;
         let mut bytes = [0; 50_000];
         file.read(&mut bytes).map(|_| ())
     });

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use pario::{Cluster, File, Report};
+use pario::{Cluster, File, ProcessReport};
 
 use super::writing::for_each_extent;
 use super::{ExtentDigest, ExtentNumbers};
@@ -33,7 +33,7 @@ pub fn copy_file(
     from: &File,
     to: &str,
     mode: u32,
-    mut watch: impl FnMut(&Report) -> ControlFlow<()>,
+    mut watch: impl FnMut(&ProcessReport) -> ControlFlow<()>,
 ) -> Result<u64, ImageError> {
     ExtentNumbers::of(from)?;
     let options = cluster.options().read(true).write(true).create_new(true).mode(mode);
@@ -44,7 +44,7 @@ pub fn copy_file(
     };
     let work = cluster.process(from).operation("copy", ());
     let stopper = work.stopper();
-    let watch = |report: &Report| {
+    let watch = |report: &ProcessReport| {
         if watch(report).is_break() {
             stopper.stop();
         }

@@ -117,7 +117,7 @@ fn fill(
             let writers: Vec<_> = group
                 .iter()
                 .map(|(place, header, body)| {
-                    scope.spawn(|| file.write_extent(*place, header, body))
+                    scope.spawn(|| file.write_extent(header, body, *place))
                 })
                 .collect();
             let join = |writer: thread::ScopedJoinHandle<'_, Result<(), pario::Error>>| {

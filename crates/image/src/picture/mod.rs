@@ -22,7 +22,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use pario::{Cluster, File, Report, Work};
+use pario::{Cluster, File, ProcessCall, ProcessReport};
 use pario_proto::Tiles;
 
 pub(crate) use filter_operation::FilterOperation;
@@ -166,7 +166,10 @@ impl Image {
     }
 
     /// Reads the pixels of a window. The report says what it cost.
-    pub fn read_reported(&self, window: ImageWindow) -> Result<(Pixels, Report), ImageError> {
+    pub fn read_reported(
+        &self,
+        window: ImageWindow,
+    ) -> Result<(Pixels, ProcessReport), ImageError> {
         let state = &self.state;
         state.check(window)?;
         let mut pixels = Pixels::blank(window.width, window.height, self.pixel())?;
@@ -244,7 +247,7 @@ impl Image {
 
     /// Filters the image at the nodes into a new one, with the same tiles at the same placements.
     pub fn apply(&self, filter: &Filter, edge: Edge, target: &str) -> Result<Image, ImageError> {
-        let go_on = |_: &Report| ControlFlow::Continue(());
+        let go_on = |_: &ProcessReport| ControlFlow::Continue(());
         Ok(self.apply_watched(filter, edge, target, go_on)?.0)
     }
 
@@ -255,8 +258,8 @@ impl Image {
         filter: &Filter,
         edge: Edge,
         target: &str,
-        watch: impl FnMut(&Report) -> ControlFlow<()>,
-    ) -> Result<(Image, Report), ImageError> {
+        watch: impl FnMut(&ProcessReport) -> ControlFlow<()>,
+    ) -> Result<(Image, ProcessReport), ImageError> {
         filter.validate()?;
         let state = &self.state;
         let pixel = self.pixel();
@@ -283,8 +286,8 @@ impl Image {
         &self,
         operation: &Pixelwise,
         target: &str,
-        watch: impl FnMut(&Report) -> ControlFlow<()>,
-    ) -> Result<(Image, Report), ImageError> {
+        watch: impl FnMut(&ProcessReport) -> ControlFlow<()>,
+    ) -> Result<(Image, ProcessReport), ImageError> {
         let pixel = operation.output_pixel(self.pixel())?;
         let layout = self.state.layout.clone();
         let call = PixelwiseCall { layout, operation: operation.clone() };
@@ -329,7 +332,7 @@ impl Image {
         Ok(self.state.file.sync()?)
     }
 
-    fn work(&self, operation: &str, call: impl serde::Serialize) -> Work<'_> {
+    fn work(&self, operation: &str, call: impl serde::Serialize) -> ProcessCall<'_> {
         self.state.cluster.process(&self.state.file).operation(operation, call)
     }
 
@@ -338,9 +341,9 @@ impl Image {
         &'f self,
         path: &str,
         pixel: Pixel,
-        work: Work<'f>,
-        mut watch: impl FnMut(&Report) -> ControlFlow<()> + 'f,
-    ) -> Result<(Image, Report), ImageError> {
+        work: ProcessCall<'f>,
+        mut watch: impl FnMut(&ProcessReport) -> ControlFlow<()> + 'f,
+    ) -> Result<(Image, ProcessReport), ImageError> {
         let cluster = &self.state.cluster;
         let description = ImageDescription { pixel, ..*self.description() };
         let target = options::create(cluster, path, self.tiles().clone(), description)?;
@@ -374,7 +377,7 @@ impl Image {
 }
 
 /// Gives the work and the target file separate lifetimes.
-fn write_to(work: Work<'_>, target: &File) -> Result<Report, ImageError> {
+fn write_to(work: ProcessCall<'_>, target: &File) -> Result<ProcessReport, ImageError> {
     Ok(work.write_to(target)?)
 }
 

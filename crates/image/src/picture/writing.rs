@@ -77,5 +77,5 @@ fn write_part(
         all
     };
     let (header, body) = tiled.description.compression.pack(all.data());
-    Ok(state.file.write_extent(place, &header, &body)?)
+    Ok(state.file.write_extent(&header, &body, place)?)
 }

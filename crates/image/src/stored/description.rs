@@ -67,7 +67,7 @@ pub fn write_description(
 ) -> Result<(), ImageError> {
     let body = postcard::to_allocvec(&(VERSION, description, statistics, units))
         .map_err(|error| ImageError::other(file.path(), error.to_string()))?;
-    Ok(file.write_extent(place_of(tiles), HEADER, &body)?)
+    Ok(file.write_extent(HEADER, &body, place_of(tiles))?)
 }
 
 /// All that the file of an image or volume says of itself.

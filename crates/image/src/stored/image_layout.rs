@@ -68,7 +68,7 @@ pub fn tiles_at_node(
 /// neighbouring tiles lie on different nodes.
 pub fn choose_disks(cluster: &Cluster, count: Option<u32>) -> Result<Disks, ImageError> {
     let map = cluster.map();
-    let writable = |node: &pario::NodeInfo| -> Vec<DiskId> {
+    let writable = |node: &pario::status::NodeInfo| -> Vec<DiskId> {
         node.disks.iter().filter(|disk| !disk.is_read_only).map(|disk| disk.id).collect()
     };
     let nodes: Vec<Vec<DiskId>> = map.nodes.iter().map(writable).collect();

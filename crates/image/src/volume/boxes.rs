@@ -74,5 +74,5 @@ pub fn write_box(state: &VolumeState, tile: TilePosition, voxels: &[u8]) -> Resu
         )));
     }
     let (header, body) = state.description.compression.pack(voxels);
-    Ok(state.file.write_extent(place, &header, &body)?)
+    Ok(state.file.write_extent(&header, &body, place)?)
 }

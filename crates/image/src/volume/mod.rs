@@ -16,7 +16,7 @@ mod statistics;
 use std::fmt;
 use std::sync::Arc;
 
-use pario::{Cluster, File, Report};
+use pario::{Cluster, File, ProcessReport};
 use pario_proto::{PixelWindow, Shape, TilePosition, Tiles};
 use parking_lot::Mutex;
 
@@ -177,7 +177,7 @@ impl Volume {
         plane: &Plane,
         interpolation: Interpolation,
         background: &[u8],
-    ) -> Result<(Slice, Report), ImageError> {
+    ) -> Result<(Slice, ProcessReport), ImageError> {
         self.traced_slice(plane, interpolation, background, false)
     }
 
@@ -188,7 +188,7 @@ impl Volume {
         interpolation: Interpolation,
         background: &[u8],
         is_traced: bool,
-    ) -> Result<(Slice, Report), ImageError> {
+    ) -> Result<(Slice, ProcessReport), ImageError> {
         let slice = self.cut(plane, interpolation)?.blank(background);
         self.fill(slice, plane, interpolation, is_traced)
     }
@@ -200,7 +200,7 @@ impl Volume {
         plane: &Plane,
         interpolation: Interpolation,
         is_traced: bool,
-    ) -> Result<(Slice, Report), ImageError> {
+    ) -> Result<(Slice, ProcessReport), ImageError> {
         let slice = self.cut(plane, interpolation)?.blank(&[]).with_coverage();
         self.fill(slice, plane, interpolation, is_traced)
     }
@@ -217,7 +217,7 @@ impl Volume {
         plane: &Plane,
         interpolation: Interpolation,
         is_traced: bool,
-    ) -> Result<(Slice, Report), ImageError> {
+    ) -> Result<(Slice, ProcessReport), ImageError> {
         let state = &self.state;
         let call = SliceCall { layout: state.layout.clone(), plane: *plane, interpolation };
         let work = state.cluster.process(&state.file).operation(node::SLICE, call);
@@ -236,7 +236,7 @@ impl Volume {
         step: f64,
         blend: Blend,
         interpolation: Interpolation,
-    ) -> Result<(Slice, Report), ImageError> {
+    ) -> Result<(Slice, ProcessReport), ImageError> {
         let state = &self.state;
         let slab = plane.slab_in_volume(self.spacing(), depth, step, blend)?;
         let cut = SlabCut::new(slab, state.grid, state.description.pixel, interpolation)?;

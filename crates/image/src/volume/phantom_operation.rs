@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
-use pario::{ExtentPlacement, Report};
+use pario::{ExtentPlacement, ProcessReport};
 use pario_proto::{TilePosition, TileWindow, Tiles};
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ struct PhantomTask {
 impl Volume {
     /// Fills the volume with a synthetic body that depends on the seed. The nodes generate their
     /// own boxes.
-    pub fn generate(&self, seed: u64) -> Result<Report, ImageError> {
+    pub fn generate(&self, seed: u64) -> Result<ProcessReport, ImageError> {
         self.generate_watched(seed, |_| ControlFlow::Continue(()))
     }
 
@@ -44,13 +44,13 @@ impl Volume {
     pub fn generate_watched(
         &self,
         seed: u64,
-        mut watch: impl FnMut(&Report) -> ControlFlow<()>,
-    ) -> Result<Report, ImageError> {
+        mut watch: impl FnMut(&ProcessReport) -> ControlFlow<()>,
+    ) -> Result<ProcessReport, ImageError> {
         let state = &self.state;
         let call = PhantomCall { layout: state.layout.clone(), seed };
         let work = state.cluster.process(&state.file).operation(node::PHANTOM, call);
         let stopper = work.stopper();
-        let watch = |report: &Report| {
+        let watch = |report: &ProcessReport| {
             if watch(report).is_break() {
                 stopper.stop();
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
-use pario::Report;
+use pario::ProcessReport;
 
 use super::Volume;
 use crate::error::ImageError;
@@ -13,7 +13,7 @@ use crate::slice::{Interpolation, Plane, Slice};
 /// Slices that are fetched at the same time.
 const AHEAD: usize = 8;
 
-type SliceResult = Result<(Slice, Report), ImageError>;
+type SliceResult = Result<(Slice, ProcessReport), ImageError>;
 
 /// Iterator over slices in order, with the report of each; made by [`Volume::series`]. It fetches
 /// some slices ahead and ends after an error.

@@ -328,7 +328,7 @@ fn a_huge_image_of_which_little_is_there_costs_little() {
         assert!(image.read(last).unwrap() == part);
 
         let filter = Filter::Gaussian { sigma: 1.5 };
-        let go_on = |_: &pario::Report| ControlFlow::Continue(());
+        let go_on = |_: &pario::ProcessReport| ControlFlow::Continue(());
         let (soft, report) = image.apply_watched(&filter, Edge::Clamp, "/soft", go_on).unwrap();
         assert!(report.progress.total < 50, "{:?}", report.progress);
         assert!(report.progress.written < 50, "{:?}", report.progress);
@@ -395,7 +395,7 @@ fn stopped_work_leaves_nothing() {
     image.write(0, 0, &random_pixels(&mut random, 1500, 1000, pixel)).unwrap();
     let weights = vec![0.5; 31 * 31];
     let filter = Filter::Convolution { width: 31, height: 31, weights, divisor: 1.0, offset: 0.0 };
-    let give_up = |_: &pario::Report| ControlFlow::Break(());
+    let give_up = |_: &pario::ProcessReport| ControlFlow::Break(());
     let error = image.apply_watched(&filter, Edge::Clamp, "/target", give_up).unwrap_err();
     assert_eq!(error.kind(), pario::ErrorKind::Cancelled, "{error}");
     assert!(cluster.open("/target").is_err(), "the unfinished target is removed");
@@ -467,7 +467,7 @@ fn invalid_requests_are_reported() {
     }
     // The error of a damaged tile names its position.
     let place = image.tiles().locate(TilePosition::image(0, 0)).unwrap();
-    image.file().write_extent(place, b"something", b"else").unwrap();
+    image.file().write_extent(b"something", b"else", place).unwrap();
     let told = image.read(image.window()).unwrap_err().to_string();
     assert!(told.contains("header of the tile"), "{told}");
     let told = image.write(0, 0, &pixels).unwrap_err().to_string();

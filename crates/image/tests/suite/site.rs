@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pario::{Cluster, ClusterOptions, NodeInfo};
+use pario::status::NodeInfo;
+use pario::{Cluster, ClusterOptions};
 use pario_image::{Pixel, Pixels, Sample};
 use pario_server::Node;
 use pario_server::config::{Config, DiskConfig, NodeConfig, ShortCut};

@@ -96,7 +96,7 @@ impl BackingIo {
                 let mut rest = &bytes[..usize::try_from(done).unwrap_or(0)];
                 for (first, len) in spans {
                     let (now, later) = rest.split_at((*len).min(rest.len()));
-                    array.put(*first, now).map_err(crate::Error::from)?;
+                    array.put(now, *first).map_err(crate::Error::from)?;
                     rest = later;
                 }
                 done
@@ -122,7 +122,7 @@ impl BackingIo {
             let piece = &mut memory[..piece];
             let done = self.file.read_at(&mut [IoSliceMut::new(piece)], next)?;
             let filled = &piece[..usize::try_from(done).unwrap_or(0)];
-            array.fill(next, filled).map_err(crate::Error::from)?;
+            array.fill(filled, next).map_err(crate::Error::from)?;
             next += done;
             if filled.len() < piece.len() {
                 break;
@@ -157,7 +157,7 @@ impl BackingIo {
                 let mut rest = &mut bytes[..];
                 for (first, len) in spans {
                     let (now, later) = rest.split_at_mut(*len);
-                    array.get(*first, now).map_err(crate::Error::from)?;
+                    array.get(now, *first).map_err(crate::Error::from)?;
                     rest = later;
                 }
                 self.file.write_at(&mut [IoSlice::new(&bytes)], offset)?;
@@ -174,7 +174,7 @@ impl BackingIo {
         if self.is_copying {
             return None;
         }
-        spans.iter().map(|(first, len)| array.in_memory(*first, *len as u64)).collect()
+        spans.iter().map(|(first, len)| array.in_memory(*first..*first + *len as u64)).collect()
     }
 
     /// Extends the file to this length, if it is shorter.

@@ -23,14 +23,14 @@ impl FileEnd {
         let number = team.segments(if is_first { 8 } else { 0 })?;
         let lock = team.mutexes(u32::from(is_first))?;
         if is_first {
-            number.swap(0, 0, len)?;
+            number.swap(len, 0, 0)?;
         }
         Ok(Self { number, lock, known: AtomicU64::new(len) })
     }
 
     /// Returns the current end.
     pub fn now(&self) -> Result<u64, Error> {
-        let now = self.number.fetch_add(0, 0, 0_u64)?;
+        let now = self.number.fetch_add(0_u64, 0, 0)?;
         self.known.fetch_max(now, Ordering::Relaxed);
         Ok(now)
     }
@@ -48,7 +48,7 @@ impl FileEnd {
         }
         let _held = self.lock.lock(0, 0)?;
         if self.now()? < byte {
-            self.number.swap(0, 0, byte)?;
+            self.number.swap(byte, 0, 0)?;
             self.known.fetch_max(byte, Ordering::Relaxed);
         }
         Ok(())
@@ -61,7 +61,7 @@ impl FileEnd {
         let start = self.now()?;
         match start.checked_add(len).filter(|end| *end <= room) {
             Some(end) => {
-                self.number.swap(0, 0, end)?;
+                self.number.swap(end, 0, 0)?;
                 self.known.fetch_max(end, Ordering::Relaxed);
                 Ok(Ok(start))
             }

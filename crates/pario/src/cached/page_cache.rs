@@ -73,7 +73,8 @@ impl PageCache {
     fn words_of(&self, set: u64) -> Result<Words, Error> {
         let (rank, number) = self.owner_of(set);
         let mut bytes = [0; WORDS * 8];
-        self.words.get(rank, number as usize * bytes.len(), &mut bytes)?;
+        let offset = number as usize * bytes.len();
+        self.words.get(&mut bytes, rank, offset)?;
         let mut words = [0; WORDS];
         for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
             let mut one = [0; 8];
@@ -86,7 +87,7 @@ impl PageCache {
     fn set_word(&self, set: u64, way: usize, word: u64) -> Result<(), Error> {
         let (rank, number) = self.owner_of(set);
         let offset = (number as usize * WORDS + way) * 8;
-        Ok(self.words.put(rank, offset, &word.to_ne_bytes())?)
+        Ok(self.words.put(&word.to_ne_bytes(), rank, offset)?)
     }
 
     /// Copies bytes from the file.
@@ -98,7 +99,7 @@ impl PageCache {
             let here = usize::try_from(page - inside).unwrap_or(0).min(rest.len());
             let (now, later) = rest.split_at_mut(here);
             self.with_page(io, offset / page, None, |frame| {
-                Ok(self.frames.get(frame * page + inside, now)?)
+                Ok(self.frames.get(now, frame * page + inside)?)
             })?;
             offset += here as u64;
             rest = later;
@@ -115,7 +116,7 @@ impl PageCache {
             let here = usize::try_from(page - inside).unwrap_or(0).min(rest.len());
             let (now, later) = rest.split_at(here);
             self.with_page(io, offset / page, Some(here), |frame| {
-                Ok(self.frames.put(frame * page + inside, now)?)
+                Ok(self.frames.put(now, frame * page + inside)?)
             })?;
             offset += here as u64;
             rest = later;
@@ -195,7 +196,7 @@ impl PageCache {
         let done = done.map_err(|why| why.context("cannot read").of_rank(io.path, io.rank()))?;
         if done < len {
             let rest = vec![0; usize::try_from(len - done).unwrap_or(0)];
-            self.frames.put(frame * len + done, &rest)?;
+            self.frames.put(&rest, frame * len + done)?;
         }
         Ok(())
     }

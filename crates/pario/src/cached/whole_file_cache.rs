@@ -47,12 +47,12 @@ impl WholeFileCache {
 
     /// Copies bytes from the file.
     pub fn get(&self, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
-        Ok(self.data.get(offset, bytes)?)
+        Ok(self.data.get(bytes, offset)?)
     }
 
     /// Copies bytes into the file.
     pub fn put(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
-        self.data.put(offset, bytes)?;
+        self.data.put(bytes, offset)?;
         let page = self.data.page_len();
         let (first, last) = (offset / page, (offset + bytes.len() as u64 - 1) / page);
         self.set_flags(first, last + 1 - first, CHANGED | HAS_CONTENT)
@@ -60,7 +60,7 @@ impl WholeFileCache {
 
     fn set_flags(&self, first: u64, count: u64, flag: u8) -> Result<(), Error> {
         let flags = vec![flag; usize::try_from(count).unwrap_or(usize::MAX)];
-        Ok(self.flags.put(first, &flags)?)
+        Ok(self.flags.put(&flags, first)?)
     }
 
     /// Makes the kernel provide the memory of this rank at once, in huge pages. Returns whether it has.
@@ -123,7 +123,7 @@ impl WholeFileCache {
         let mut flags = vec![0; usize::try_from(CHUNK_PAGES).unwrap_or(0)];
         for chunk in share.chunks(0, end.div_ceil(page)) {
             let flags = &mut flags[..usize::try_from(chunk.end - chunk.start).unwrap_or(0)];
-            self.flags.get(chunk.start, flags).map_err(Error::from)?;
+            self.flags.get(flags, chunk.start).map_err(Error::from)?;
             let mut first = chunk.start;
             for run in flags.chunk_by(|one, other| (one & wanted == 0) == (other & wanted == 0)) {
                 let pages = first..first + run.len() as u64;
@@ -160,7 +160,7 @@ impl WholeFileCache {
                     let len = dirty.spans.iter().map(|(_, len)| len).sum();
                     bytes.resize(len, 0);
                     other.get(&mut bytes, dirty.offset)?;
-                    self.data.put(dirty.offset, &bytes).map_err(Error::from)?;
+                    self.data.put(&bytes, dirty.offset).map_err(Error::from)?;
                 }
                 // The changed pages come last, so that they stay marked as changed.
                 self.mark(&[dirty], !is_all)?;

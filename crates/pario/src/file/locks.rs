@@ -1,29 +1,27 @@
-//! Locks of records: bytes that processes lock for each other.
+//! Record locks: bytes that processes lock for each other.
 
-use std::future::Future;
 use std::ops::{Bound, RangeBounds};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
+use pario_net::StartedRequest;
 use pario_proto::{
-    HeldLock, LOCK_END, LockCall, LockKind, LockOutcome, LockRange, LockRequest as Asking, Reply,
-    Request,
+    HeldLock, LOCK_END, LockCall, LockKind, LockOutcome, LockRange, LockRequest, Reply, Request,
 };
 use parking_lot::Mutex;
 
 use super::File;
+use super::started::poll_reply;
 use crate::connection::{Waiting, Watch, answered, strange};
 use crate::error::Error;
+use crate::pending::Pending;
 
-/// A wait for a lock; made by [`File::start_lock`]. It can be waited for or awaited. If it is dropped
-/// before, it is given up; should it have been over just then, the bytes are locked.
-#[must_use = "whether the bytes are locked is known by waiting"]
-pub struct LockRequest<'f> {
-    file: &'f File,
+/// A started wait for a lock.
+struct LockWait {
+    file: File,
     number: u64,
-    /// None when it is over.
-    waiting: Option<(Waiting, Watch)>,
+    /// Present until the reply is taken.
+    request: Option<(Waiting, Watch)>,
 }
 
 /// Whether something was locked through an open file, and the connection that keeps it so.
@@ -73,10 +71,10 @@ impl File {
     /// Locks bytes if no other process is in the way, and says whether.
     pub fn try_lock(&self, bytes: impl RangeBounds<u64>, kind: LockKind) -> Result<bool, Error> {
         let range = self.lockable(bytes, Some(kind))?;
-        let watch = self.cluster.shared.interface().watch()?;
+        let watch = self.state.cluster.shared.interface().watch()?;
         match self.ask_lock(LockCall::Try(range, kind))? {
             LockOutcome::Done => {
-                self.locked.note(watch);
+                self.state.locked.note(watch);
                 Ok(true)
             }
             LockOutcome::Held(_) => Ok(false),
@@ -88,10 +86,10 @@ impl File {
     pub fn unlock(&self, bytes: impl RangeBounds<u64>) -> Result<(), Error> {
         let range = self.lockable(bytes, None)?;
         // What another thread locks from now on is noted again.
-        let before = if range == LockRange::ALL { self.locked.forget() } else { None };
+        let before = if range == LockRange::ALL { self.state.locked.forget() } else { None };
         let unlocked = self.ask_lock(LockCall::Unlock(range));
         if let (Err(_), Some(watch)) = (&unlocked, before) {
-            self.locked.note(watch);
+            self.state.locked.note(watch);
         }
         unlocked.map(|_| ())
     }
@@ -132,7 +130,9 @@ impl File {
         }
     }
 
-    /// Begins to wait for a lock, which can be given up.
+    /// Starts to wait for a lock. The bytes are locked when the request is over. Cancelling or
+    /// dropping it withdraws the wait; if the lock was granted just before, the bytes are locked,
+    /// and `cancel` says so.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -140,8 +140,9 @@ impl File {
     /// # let cluster = pario::Cluster::embedded(dir.path())?;
     /// let file = cluster.create("/index")?;
     /// let request = file.start_lock(.., pario::LockKind::Exclusive)?;
-    /// let is_locked = request.withdraw()?; // it may have been over before
-    /// # let _ = is_locked;
+    /// if request.cancel()?.is_some() {
+    ///     file.unlock(..)?; // the lock was granted before
+    /// }
     /// # Ok(())
     /// # }
     /// ```
@@ -149,22 +150,22 @@ impl File {
         &self,
         bytes: impl RangeBounds<u64>,
         kind: LockKind,
-    ) -> Result<LockRequest<'_>, Error> {
+    ) -> Result<Pending<()>, Error> {
         let range = self.lockable(bytes, Some(kind))?;
-        let shared = &self.cluster.shared;
+        let shared = &self.state.cluster.shared;
         let number = shared.lock_waits.fetch_add(1, Ordering::Relaxed);
         let watch = shared.interface().watch()?;
         let asking = self.asking(LockCall::Wait { range, kind, number });
         let waiting = shared.interface().start(asking, Vec::new());
-        let waiting = waiting.map_err(|error| error.of_file(self.path.as_str()))?;
-        let waiting = Some((waiting.without_limit(), watch));
-        Ok(LockRequest { file: self, number, waiting })
+        let waiting = waiting.map_err(|error| error.of_file(self.state.path.as_str()))?;
+        let request = Some((waiting.without_limit(), watch));
+        Ok(Pending::started(LockWait { file: self.share(), number, request }))
     }
 
     /// Whether what was locked through this file still is.
     pub(super) fn check_locked(&self) -> Result<(), Error> {
-        if self.locked.is_lost() {
-            return Err(Error::LocksLost { path: self.path.to_string() });
+        if self.state.locked.is_lost() {
+            return Err(Error::LocksLost { path: self.state.path.to_string() });
         }
         Ok(())
     }
@@ -194,46 +195,28 @@ impl File {
         range.ok_or_else(|| {
             Error::invalid(format!(
                 "{}: a lock has at least one byte, and ends at byte 2^63 or before",
-                self.path
+                self.state.path
             ))
         })
     }
 
     fn asking(&self, call: LockCall) -> Request {
-        Request::Lock(Asking { handle: self.handle, pid: std::process::id(), call })
+        Request::Lock(LockRequest { handle: self.state.handle, pid: std::process::id(), call })
     }
 
     fn ask_lock(&self, call: LockCall) -> Result<LockOutcome, Error> {
-        let reply = self.cluster.shared.interface().call(self.asking(call));
-        outcome(reply).map_err(|error| error.of_file(self.path.as_str()))
+        let reply = self.state.cluster.shared.interface().call(self.asking(call));
+        outcome(reply).map_err(|error| error.of_file(self.state.path.as_str()))
     }
 }
 
-impl LockRequest<'_> {
-    /// Waits until the bytes are locked.
-    pub fn wait(mut self) -> Result<(), Error> {
-        let Some((waiting, watch)) = self.waiting.take() else { return Err(strange("interface")) };
-        let reply = waiting.wait().map(|(reply, _)| reply);
-        match self.end(reply, watch)? {
-            true => Ok(()),
-            false => Err(strange("interface")),
-        }
-    }
-
-    /// Gives it up. If it was over before, the bytes are locked: says whether they are.
-    pub fn withdraw(mut self) -> Result<bool, Error> {
-        let Some((waiting, watch)) = self.waiting.take() else { return Ok(true) };
-        let withdrawn = self.file.ask_lock(LockCall::Withdraw { number: self.number });
-        // It was answered before the withdrawal was.
-        let reply = withdrawn.and_then(|_| waiting.wait().map(|(reply, _)| reply));
-        self.end(reply, watch)
-    }
-
-    /// What came of it: whether the bytes are locked.
-    fn end(&self, reply: Result<Reply, Error>, watch: Watch) -> Result<bool, Error> {
-        match outcome(reply).map_err(|error| error.of_file(self.file.path.as_str()))? {
+impl LockWait {
+    /// Whether the bytes are locked, by the reply.
+    fn finish(&self, reply: Result<Reply, Error>, watch: Watch) -> Result<bool, Error> {
+        let state = &self.file.state;
+        match outcome(reply).map_err(|error| error.of_file(state.path.as_str()))? {
             LockOutcome::Done => {
-                self.file.locked.note(watch);
+                state.locked.note(watch);
                 Ok(true)
             }
             LockOutcome::Withdrawn => Ok(false),
@@ -242,28 +225,48 @@ impl LockRequest<'_> {
     }
 }
 
-impl Future for LockRequest<'_> {
-    type Output = Result<(), Error>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some((waiting, _)) = &mut self.waiting else {
-            return Poll::Ready(Err(strange("interface")));
-        };
-        let answer = std::task::ready!(Pin::new(&mut waiting.pending).poll(context));
-        let reply = answered(waiting.node(), answer).map(|(reply, _)| reply);
-        let Some((_, watch)) = self.waiting.take() else {
-            return Poll::Ready(Err(strange("interface")));
-        };
-        Poll::Ready(self.end(reply, watch).map(|_| ()))
+impl StartedRequest<(), Error> for LockWait {
+    fn is_done(&self) -> bool {
+        self.request.as_ref().is_none_or(|(waiting, _)| waiting.pending.is_done())
     }
-}
 
-impl Drop for LockRequest<'_> {
-    fn drop(&mut self) {
-        if self.waiting.take().is_some() {
-            let request = self.file.asking(LockCall::Withdraw { number: self.number });
-            self.file.cluster.shared.interface().tell(request);
+    fn wait(mut self: Box<Self>) -> Result<(), Error> {
+        let Some((waiting, watch)) = self.request.take() else { return Err(strange("interface")) };
+        let reply = waiting.wait().map(|(reply, _)| reply);
+        match self.finish(reply, watch)? {
+            true => Ok(()),
+            false => Err(strange("interface")),
         }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let Some((waiting, _)) = &mut self.request else {
+            return Poll::Ready(Err(strange("interface")));
+        };
+        let reply = std::task::ready!(poll_reply(&mut waiting.pending, context));
+        let reply = answered(waiting.node(), reply).map(|(reply, _)| reply);
+        match self.request.take() {
+            Some((_, watch)) => Poll::Ready(self.finish(reply, watch).map(|_| ())),
+            None => Poll::Ready(Err(strange("interface"))),
+        }
+    }
+
+    fn cancel(mut self: Box<Self>) -> Result<Option<()>, Error> {
+        let Some((waiting, watch)) = self.request.take() else { return Ok(Some(())) };
+        let withdrawn = self.file.ask_lock(LockCall::Withdraw { number: self.number });
+        // The node replies to the wait before it replies to the withdrawal.
+        let reply = withdrawn.and_then(|_| waiting.wait().map(|(reply, _)| reply));
+        Ok(self.finish(reply, watch)?.then_some(()))
+    }
+
+    fn abandon(self: Box<Self>) {
+        if self.is_done() {
+            // A granted lock is noted, so that its loss is reported.
+            let _ = self.wait();
+            return;
+        }
+        let request = self.file.asking(LockCall::Withdraw { number: self.number });
+        self.file.state.cluster.shared.interface().tell(request);
     }
 }
 

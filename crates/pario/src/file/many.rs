@@ -11,7 +11,7 @@ use pario_proto::{
 };
 
 use super::File;
-use super::transfer::Reading;
+use super::transfer::PendingBatch;
 use crate::cluster::Cluster;
 use crate::connection::{Waiting, strange};
 use crate::error::Error;
@@ -35,7 +35,7 @@ pub struct FileContent<'b> {
 }
 
 /// A file of a round, once it is open.
-struct Begun {
+struct FileInRound {
     file: File,
     is_created: bool,
     /// What is to be made durable.
@@ -123,16 +123,16 @@ impl OpenOptions<'_> {
             };
             // What was in a file that was there is cut off, on all disks.
             if !is_created {
-                parts.clone_from(&file.parts);
+                parts.clone_from(&file.state.parts);
             }
             // The first subfile keeps the time of an empty file.
-            let first = file.parts.first().filter(|first| !parts.contains(first));
+            let first = file.state.parts.first().filter(|first| !parts.contains(first));
             parts.extend(first.copied().filter(|_| content.modified_ns.is_some()));
-            Ok(Begun { file, is_created, parts, written })
+            Ok(FileInRound { file, is_created, parts, written })
         };
-        let mut begun: Vec<Result<Begun, Error>> =
+        let mut begun: Vec<Result<FileInRound, Error>> =
             started.into_iter().zip(files).map(finish).collect();
-        let start = |(begun, content): (&Result<Begun, Error>, &FileContent<'_>)| {
+        let start = |(begun, content): (&Result<FileInRound, Error>, &FileContent<'_>)| {
             let begun = begun.as_ref().ok().filter(|begun| begun.written.is_ok())?;
             Some(begun.file.start_setting_time(&begun.parts, content.modified_ns?))
         };
@@ -142,11 +142,11 @@ impl OpenOptions<'_> {
                 begun.written = begun.file.finish_setting_time(times, time);
             }
         }
-        let is_written = |begun: &&Begun| begun.written.is_ok();
+        let is_written = |begun: &&FileInRound| begun.written.is_ok();
         let work: Vec<_> = begun.iter().flatten().filter(is_written).collect();
         let work: Vec<_> = work.iter().map(|begun| (&begun.file, &begun.parts[..])).collect();
         let mut synced = sync_parts(self.cluster(), &work).into_iter();
-        let result = |begun: &Result<Begun, Error>| {
+        let result = |begun: &Result<FileInRound, Error>| {
             let begun = begun.as_ref().map_err(Clone::clone)?;
             let done = match &begun.written {
                 Ok(()) => synced.next().unwrap_or_else(|| Err(strange("interface"))),
@@ -154,7 +154,7 @@ impl OpenOptions<'_> {
             };
             if done.is_err() && begun.is_created {
                 // The failure that leads here is the one to report.
-                let _ = self.cluster().remove(begun.file.path.as_str());
+                let _ = self.cluster().remove(begun.file.state.path.as_str());
             }
             done
         };
@@ -229,11 +229,12 @@ impl Cluster {
 
     fn read_round<P: AsRef<str>>(&self, paths: &[P]) -> Vec<Result<Vec<u8>, Error>> {
         let opened = self.options().read(true).open_many(paths);
-        let asked = |file: &File| (file.record.clone(), Some(file.grant()));
+        let asked = |file: &File| (file.state.record.clone(), Some(file.grant()));
         let asked = opened.iter().flatten().map(asked).collect();
         let mut lens = measure(&self.shared, asked).into_iter();
         let mut results: Vec<Result<Vec<u8>, Error>> = Vec::with_capacity(paths.len());
-        let mut under_way: VecDeque<(usize, usize, Result<Vec<Reading>, Error>)> = VecDeque::new();
+        let mut under_way: VecDeque<(usize, usize, Result<Vec<PendingBatch>, Error>)> =
+            VecDeque::new();
         let mut bytes = 0;
         for (number, found) in opened.iter().enumerate() {
             results.push(Ok(Vec::new()));
@@ -294,15 +295,15 @@ impl Cluster {
             .iter()
             .zip(&checked)
             .filter(|(_, checked)| checked.is_ok())
-            .map(|(file, _)| (*file, &file.parts[..]))
+            .map(|(file, _)| (*file, &file.state.parts[..]))
             .collect();
         for (file, _) in &work {
-            file.is_dirty.store(false, Ordering::SeqCst);
+            file.state.is_dirty.store(false, Ordering::SeqCst);
         }
         let synced = sync_parts(self, &work);
         for ((file, _), synced) in work.iter().zip(&synced) {
             if synced.is_err() {
-                file.is_dirty.store(true, Ordering::SeqCst);
+                file.state.is_dirty.store(true, Ordering::SeqCst);
             }
         }
         let mut synced = synced.into_iter();
@@ -357,7 +358,7 @@ fn nothing() -> Error {
 /// read once more.
 fn finish(
     file: &Result<File, Error>,
-    reading: Result<Vec<Reading>, Error>,
+    reading: Result<Vec<PendingBatch>, Error>,
     len: usize,
 ) -> Result<Vec<u8>, Error> {
     let file = file.as_ref().map_err(Clone::clone)?;
@@ -433,7 +434,7 @@ fn sync_parts(cluster: &Cluster, work: &[(&File, &[SubfileLocation])]) -> Vec<Re
         Ok(_) => Ok(()),
         // The file by itself: it gets another grant.
         Err(error) if error.needs_renewal() => file.sync(),
-        Err(error) => Err(error.of_file(file.path.as_str())),
+        Err(error) => Err(error.of_file(file.state.path.as_str())),
     };
     work.iter().zip(outcomes).map(result).collect()
 }
@@ -447,8 +448,8 @@ fn mark(
     let mut marks: Vec<(usize, Vec<SubfileIndex>)> = Vec::new();
     for (number, ((file, _), outcome)) in work.iter().zip(outcomes.iter()).enumerate() {
         let Ok(there) = outcome else { continue };
-        let settled = file.settled.lock();
-        let is_fresh = |subfile: &SubfileIndex| !settled[subfile.0 as usize];
+        let first_synced = file.state.first_synced.lock();
+        let is_fresh = |subfile: &SubfileIndex| !first_synced[subfile.0 as usize];
         let fresh: Vec<_> = there.iter().copied().filter(is_fresh).collect();
         if !fresh.is_empty() {
             marks.push((number, fresh));
@@ -467,8 +468,8 @@ fn mark(
         for ((number, fresh), marked) in marks.iter().zip(each) {
             match marked {
                 Ok(()) => {
-                    let mut settled = work[*number].0.settled.lock();
-                    fresh.iter().for_each(|subfile| settled[subfile.0 as usize] = true);
+                    let mut first_synced = work[*number].0.state.first_synced.lock();
+                    fresh.iter().for_each(|subfile| first_synced[subfile.0 as usize] = true);
                 }
                 Err(error) => outcomes[*number] = Err(error),
             }

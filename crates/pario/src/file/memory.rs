@@ -6,27 +6,27 @@ use std::sync::Arc;
 
 use pario_net::{BulkBuffer, RecvBuffer};
 
-use super::ranges::{Batch, Place, ReadPiece};
+use super::ranges::{Batch, MemoryPiece, ReadPiece};
 
 /// Pieces of memory that were borrowed to be read into. They are used by places: parts of them that
 /// belong to different batches and do not overlap.
-pub struct Memory<'b> {
+pub struct ReadTarget<'b> {
     /// Which byte of the file each stands for, where it begins, and its length.
     pieces: Vec<(u64, NonNull<u8>, usize)>,
     borrowed: PhantomData<&'b mut [u8]>,
 }
 
 // SAFETY: it stands for a mutable borrow of bytes, which is bound to no thread.
-unsafe impl Send for Memory<'_> {}
+unsafe impl Send for ReadTarget<'_> {}
 // SAFETY: without `&mut` nothing but addresses and lengths is looked at.
-unsafe impl Sync for Memory<'_> {}
+unsafe impl Sync for ReadTarget<'_> {}
 
 /// Places of a batch that were lent to its answer; taken back when this is dropped. The memory must
 /// live longer than this.
-pub struct Lent(Arc<RecvBuffer>);
+pub struct BorrowedPieces(Arc<RecvBuffer>);
 
-impl<'b> Memory<'b> {
-    /// Memory that can be used as long as the pieces are not.
+impl<'b> ReadTarget<'b> {
+    /// ReadTarget that can be used as long as the pieces are not.
     pub fn new(pieces: &'b mut [ReadPiece<'_>]) -> Self {
         let raw = |(offset, piece): &mut ReadPiece<'_>| {
             (*offset, NonNull::from(&mut **piece).cast(), piece.len())
@@ -54,24 +54,24 @@ impl<'b> Memory<'b> {
     /// # Safety
     /// What is given must be dropped before the memory is used by anybody else, also by
     /// [`at`](Self::at).
-    pub unsafe fn lend(&mut self, batch: &Batch) -> Option<Lent> {
+    pub unsafe fn lend(&mut self, batch: &Batch) -> Option<BorrowedPieces> {
         let parts = batch.places.iter().map(|place| (self.start(*place), place.len));
         // SAFETY: `start` has checked that the places are within the pieces, which are borrowed for
-        // longer than `Lent` lives; the caller sees to it that nobody uses them meanwhile.
-        unsafe { RecvBuffer::new(parts) }.map(Lent)
+        // longer than `BorrowedPieces` lives; the caller sees to it that nobody uses them meanwhile.
+        unsafe { RecvBuffer::new(parts) }.map(BorrowedPieces)
     }
 
     /// The bytes of a place.
     ///
     /// # Safety
     /// The place must not be lent.
-    pub unsafe fn at(&mut self, place: Place) -> &mut [u8] {
+    pub unsafe fn at(&mut self, place: MemoryPiece) -> &mut [u8] {
         // SAFETY: checked to be within a piece, which is borrowed; nobody else uses it, says the
         // caller.
         unsafe { std::slice::from_raw_parts_mut(self.start(place).as_ptr(), place.len) }
     }
 
-    fn start(&self, place: Place) -> NonNull<u8> {
+    fn start(&self, place: MemoryPiece) -> NonNull<u8> {
         let (_, start, len) = self.pieces[place.piece];
         assert!(place.start <= len && place.len <= len - place.start, "a place is in its piece");
         // SAFETY: within the piece, as just checked.
@@ -79,7 +79,7 @@ impl<'b> Memory<'b> {
     }
 }
 
-impl Lent {
+impl BorrowedPieces {
     /// For the answer.
     pub fn landing(&self) -> &Arc<RecvBuffer> {
         &self.0
@@ -91,7 +91,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for BorrowedPieces {
     fn drop(&mut self) {
         self.0.take_back();
     }

@@ -9,13 +9,14 @@ mod memory;
 mod pointer;
 mod ranges;
 mod renewal;
-mod request;
 mod short_cut;
+mod started;
 mod times;
 mod traffic;
 mod transfer;
 
 use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pario_proto::{
@@ -25,9 +26,7 @@ use pario_proto::{
 use parking_lot::{Mutex, RwLock};
 
 pub use extents::{Extent, Extents};
-pub use locks::LockRequest;
 pub use many::FileContent;
-pub use request::{ReadRequest, WriteRequest};
 pub(crate) use short_cut::Descriptors;
 pub(crate) use traffic::TrafficTable;
 
@@ -35,7 +34,7 @@ use crate::cluster::Cluster;
 use crate::connection::strange;
 use crate::error::Error;
 use crate::metadata::{Metadata, measure, parts_of};
-use short_cut::{Broken, ShortCut, Way};
+use short_cut::{AccessPath, ShortCut, SubfileError};
 
 /// The largest offset of a byte, 2^62.
 const OFFSET_LIMIT: u64 = 1 << 62;
@@ -61,6 +60,11 @@ const OFFSET_LIMIT: u64 = 1 << 62;
 /// # }
 /// ```
 pub struct File {
+    state: Arc<FileState>,
+}
+
+/// An open file. Started requests share it: the file stays open until they are over.
+struct FileState {
     cluster: Cluster,
     path: FilePath,
     access: Access,
@@ -68,23 +72,25 @@ pub struct File {
     parts: Vec<SubfileLocation>,
     grant: renewal::KeptGrant,
     handle: u64,
-    /// Whether the caller closes it at the interface node: the job that has opened it, or a call that
-    /// closes many.
-    is_closed_by_caller: bool,
-    short_cut: RwLock<Way>,
-    /// Subfiles of which this process knows that they have been synced once.
-    settled: Mutex<Vec<bool>>,
+    /// Whether the caller closes the file at the interface node: a job, or a call that closes many.
+    is_closed_by_caller: AtomicBool,
+    short_cut: RwLock<AccessPath>,
+    /// Which subfiles this process knows to be first-synced.
+    first_synced: Mutex<Vec<bool>>,
     is_dirty: AtomicBool,
     pointer: Mutex<u64>,
     locked: locks::Locked,
+    /// Started writes that may be under way.
+    started_writes: started::StartedWrites,
 }
 
 impl File {
     pub(crate) fn new(cluster: &Cluster, path: FilePath, access: Access, opened: Opened) -> Self {
         let Opened { record, grant, handle, renew_after_ms, .. } = opened;
         let parts = parts_of(&record);
-        let settled = parts.iter().map(|part| record.is_first_synced(part.subfile.0)).collect();
-        Self {
+        let first_synced =
+            parts.iter().map(|part| record.is_first_synced(part.subfile.0)).collect();
+        let state = FileState {
             cluster: cluster.clone(),
             path,
             access,
@@ -92,13 +98,15 @@ impl File {
             parts,
             grant: renewal::KeptGrant::new(grant, renew_after_ms),
             handle,
-            is_closed_by_caller: false,
-            short_cut: RwLock::new(Way::Unknown),
-            settled: Mutex::new(settled),
+            is_closed_by_caller: AtomicBool::new(false),
+            short_cut: RwLock::new(AccessPath::Unknown),
+            first_synced: Mutex::new(first_synced),
             is_dirty: AtomicBool::new(false),
             pointer: Mutex::new(0),
             locked: locks::Locked::default(),
-        }
+            started_writes: started::StartedWrites::default(),
+        };
+        Self { state: Arc::new(state) }
     }
 
     /// A file that the processes of a job have opened together, and close together.
@@ -108,19 +116,24 @@ impl File {
         access: Access,
         opened: Opened,
     ) -> Self {
-        let mut file = Self::new(cluster, path, access, opened);
-        file.is_closed_by_caller = true;
+        let file = Self::new(cluster, path, access, opened);
+        file.state.is_closed_by_caller.store(true, Ordering::Relaxed);
         file
+    }
+
+    /// The same open file, for a started request.
+    fn share(&self) -> Self {
+        Self { state: self.state.clone() }
     }
 
     /// The path with which it was opened.
     pub fn path(&self) -> &FilePath {
-        &self.path
+        &self.state.path
     }
 
     /// What the namespace said when it was opened.
     pub fn record(&self) -> &FileRecord {
-        &self.record
+        &self.state.record
     }
 
     /// Whether this process reads and writes the bytes itself, because all disks are on its machine.
@@ -172,7 +185,7 @@ impl File {
             return Ok(());
         }
         let end = if count == 0 { self.len()?.min(offset) } else { offset + count as u64 };
-        let (path, len) = (self.path.to_string(), end);
+        let (path, len) = (self.state.path.to_string(), end);
         Err(Error::Ended { path, len, offset, wanted: wanted as u64 })
     }
 
@@ -283,11 +296,11 @@ impl File {
     /// ```
     pub fn sync(&self) -> Result<(), Error> {
         self.check_opened_for_writing()?;
-        self.is_dirty.store(false, Ordering::SeqCst);
+        self.state.is_dirty.store(false, Ordering::SeqCst);
         let synced = self.for_all_parts(|grant, part| Request::Sync { grant, part });
         let noted = synced.and_then(|replies| self.note_synced(&replies));
         if noted.is_err() {
-            self.is_dirty.store(true, Ordering::SeqCst);
+            self.state.is_dirty.store(true, Ordering::SeqCst);
         }
         noted
     }
@@ -295,10 +308,10 @@ impl File {
     /// Has it noted which subfiles were synced for the first time.
     fn note_synced(&self, replies: &[Reply]) -> Result<(), Error> {
         let fresh: Vec<SubfileIndex> = {
-            let settled = self.settled.lock();
-            let parts = self.parts.iter().zip(replies).zip(settled.iter());
-            let fresh = parts.filter(|((_, reply), is_settled)| {
-                matches!(reply, Reply::Synced { is_there: true }) && !**is_settled
+            let first_synced = self.state.first_synced.lock();
+            let parts = self.state.parts.iter().zip(replies).zip(first_synced.iter());
+            let fresh = parts.filter(|((_, reply), is_first_synced)| {
+                matches!(reply, Reply::Synced { is_there: true }) && !**is_first_synced
             });
             fresh.map(|((part, _), _)| part.subfile).collect()
         };
@@ -306,11 +319,13 @@ impl File {
             return Ok(());
         }
         self.with_renewal(self.grant(), |grant| {
-            self.cluster.names(NamespaceRequest::MarkSynced { grant, subfiles: fresh.clone() })
+            self.state
+                .cluster
+                .names(NamespaceRequest::MarkSynced { grant, subfiles: fresh.clone() })
         })?;
-        let mut settled = self.settled.lock();
+        let mut first_synced = self.state.first_synced.lock();
         for subfile in fresh {
-            settled[subfile.0 as usize] = true;
+            first_synced[subfile.0 as usize] = true;
         }
         Ok(())
     }
@@ -345,9 +360,9 @@ impl File {
     pub fn len(&self) -> Result<u64, Error> {
         // Asking for the descriptors of subfiles makes them: the length alone is no reason to.
         if let Some(short_cut) = self.complete_short_cut()
-            && let Some(Layout::Striped(striped)) = &self.record.layout
+            && let Some(Layout::Striped(striped)) = &self.state.record.layout
         {
-            return short_cut.len(striped).map_err(|broken| self.failed(&short_cut, &broken));
+            return short_cut.len(striped).map_err(|failed| self.failed(&short_cut, &failed));
         }
         Ok(self.metadata()?.len)
     }
@@ -360,12 +375,14 @@ impl File {
     /// Size, times and rights: the first two as they are now, the last as they were at the open.
     pub fn metadata(&self) -> Result<Metadata, Error> {
         self.with_retry(self.grant(), |grant| {
-            let mut all = measure(&self.cluster.shared, vec![(self.record.clone(), Some(grant))]);
+            let mut all =
+                measure(&self.state.cluster.shared, vec![(self.state.record.clone(), Some(grant))]);
             all.pop().ok_or_else(|| strange("interface"))?
         })
     }
 
-    /// Closes the file, and makes durable what was written through it.
+    /// Closes the file, and makes durable what was written through it. Waits for started writes;
+    /// their results stay with their [`Pending`](crate::Pending).
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -378,12 +395,13 @@ impl File {
     /// # }
     /// ```
     pub fn close(self) -> Result<(), Error> {
+        self.state.started_writes.finish();
         self.make_durable()
     }
 
     /// Makes durable what was written through it, if anything was.
     pub(crate) fn make_durable(&self) -> Result<(), Error> {
-        if self.is_dirty.load(Ordering::SeqCst) {
+        if self.state.is_dirty.load(Ordering::SeqCst) {
             self.sync()?;
         }
         Ok(())
@@ -391,7 +409,7 @@ impl File {
 
     /// Empties it, whatever it holds.
     pub(crate) fn empty(&self) -> Result<(), Error> {
-        if self.record.kind == FileKind::Extents {
+        if self.state.record.kind == FileKind::Extents {
             let places: Result<Vec<_>, Error> =
                 self.all_extents()?.map(|found| Ok(found?.0)).collect();
             for place in places? {
@@ -410,13 +428,17 @@ impl File {
     ) -> Result<Vec<Reply>, Error> {
         self.with_retry(self.grant(), |grant| {
             let start = |part: &SubfileLocation| {
-                let node = self.cluster.shared.node_of(part.disk)?;
-                self.cluster.shared.node(node).start(request(grant.clone(), *part), Vec::new())
+                let node = self.state.cluster.shared.node_of(part.disk)?;
+                self.state
+                    .cluster
+                    .shared
+                    .node(node)
+                    .start(request(grant.clone(), *part), Vec::new())
             };
-            let mut waiting = Vec::with_capacity(self.parts.len());
-            let mut replies = Vec::with_capacity(self.parts.len());
+            let mut waiting = Vec::with_capacity(self.state.parts.len());
+            let mut replies = Vec::with_capacity(self.state.parts.len());
             let mut done = Ok(());
-            for part in &self.parts {
+            for part in &self.state.parts {
                 match start(part) {
                     Ok(started) => waiting.push(started),
                     Err(error) => {
@@ -438,19 +460,19 @@ impl File {
     }
 
     /// What closes it; from here on it is the caller who does.
-    fn into_handle(mut self) -> u64 {
-        self.is_closed_by_caller = true;
-        self.handle
+    fn into_handle(self) -> u64 {
+        self.state.is_closed_by_caller.store(true, Ordering::Relaxed);
+        self.state.handle
     }
 
     /// Its subfiles.
     pub(crate) fn parts(&self) -> &[SubfileLocation] {
-        &self.parts
+        &self.state.parts
     }
 
     /// The cluster it belongs to.
     pub(crate) fn cluster_shared(&self) -> &crate::cluster::Shared {
-        &self.cluster.shared
+        &self.state.cluster.shared
     }
 
     /// Nodes will write to it.
@@ -459,26 +481,26 @@ impl File {
     }
 
     fn note_write(&self) {
-        if !self.is_dirty.load(Ordering::Relaxed) {
-            self.is_dirty.store(true, Ordering::SeqCst);
+        if !self.state.is_dirty.load(Ordering::Relaxed) {
+            self.state.is_dirty.store(true, Ordering::SeqCst);
         }
     }
 
     fn striped(&self, action: &str) -> Result<&Striped, Error> {
-        match &self.record.layout {
+        match &self.state.record.layout {
             Some(Layout::Striped(striped)) => Ok(striped),
             _ => Err(Error::invalid(format!(
                 "{}: this is a file of extents; {action} extents instead of bytes",
-                self.path
+                self.state.path
             ))),
         }
     }
 
     fn check_readable(&self) -> Result<(), Error> {
-        if self.access.read {
+        if self.state.access.read {
             return self.check_locked();
         }
-        Err(Error::invalid(format!("{}: the file was not opened for reading", self.path)))
+        Err(Error::invalid(format!("{}: the file was not opened for reading", self.state.path)))
     }
 
     fn check_writable(&self) -> Result<(), Error> {
@@ -487,10 +509,10 @@ impl File {
     }
 
     fn check_opened_for_writing(&self) -> Result<(), Error> {
-        if self.access.write {
+        if self.state.access.write {
             return Ok(());
         }
-        Err(Error::invalid(format!("{}: the file was not opened for writing", self.path)))
+        Err(Error::invalid(format!("{}: the file was not opened for writing", self.state.path)))
     }
 
     fn range(&self, offset: u64, len: usize) -> Result<ByteRange, Error> {
@@ -499,23 +521,23 @@ impl File {
             (Some(_), Ok(range)) => Ok(range),
             _ => Err(Error::invalid(format!(
                 "{}: {len} bytes at offset {offset} end beyond the largest file, 2^62 bytes",
-                self.path
+                self.state.path
             ))),
         }
     }
 
     /// A system call on a subfile failed.
-    fn failed(&self, short_cut: &ShortCut, broken: &Broken) -> Error {
-        let Broken { subfile, error } = broken;
+    fn failed(&self, short_cut: &ShortCut, failed: &SubfileError) -> Error {
+        let SubfileError { subfile, error } = failed;
         if error.kind() == std::io::ErrorKind::FileTooLarge {
             return Error::invalid(format!(
                 "{}: a subfile would be too large for the file system of its disk: spread the file \
                  over more disks",
-                self.path
+                self.state.path
             ));
         }
-        let disk = self.parts.get(*subfile).map(|part| part.disk);
-        let disk = disk.map_or_else(String::new, |id| self.cluster.shared.disk_name(id));
+        let disk = self.state.parts.get(*subfile).map(|part| part.disk);
+        let disk = disk.map_or_else(String::new, |id| self.state.cluster.shared.disk_name(id));
         let failure = match error.kind() {
             std::io::ErrorKind::StorageFull => pario_proto::Failure::DiskFull {
                 disk,
@@ -524,13 +546,13 @@ impl File {
             },
             _ => pario_proto::Failure::Disk { disk, why: error.to_string() },
         };
-        Error::File { path: self.path.to_string(), failure }
+        Error::File { path: self.state.path.to_string(), failure }
     }
 }
 
-impl Drop for File {
+impl Drop for FileState {
     fn drop(&mut self) {
-        if !self.is_closed_by_caller {
+        if !*self.is_closed_by_caller.get_mut() {
             self.cluster.tell_names(NamespaceRequest::Close { handle: self.handle });
         }
     }
@@ -538,6 +560,6 @@ impl Drop for File {
 
 impl std::fmt::Debug for File {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "File({:?})", self.path.as_str())
+        write!(f, "File({:?})", self.state.path.as_str())
     }
 }

@@ -1,4 +1,4 @@
-//! Reading and writing with a pointer of the file's own.
+//! PendingBatch and writing with a pointer of the file's own.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
@@ -30,7 +30,7 @@ impl Seek for File {
 /// Threads that share the file share the pointer; each call moves it as a whole.
 impl Read for &File {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut pointer = self.pointer.lock();
+        let mut pointer = self.state.pointer.lock();
         let count = self.read_at(buffer, *pointer)?;
         *pointer += count as u64;
         Ok(count)
@@ -39,7 +39,7 @@ impl Read for &File {
 
 impl Write for &File {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        let mut pointer = self.pointer.lock();
+        let mut pointer = self.state.pointer.lock();
         self.write_at(buffer, *pointer)?;
         *pointer += buffer.len() as u64;
         Ok(buffer.len())
@@ -53,7 +53,7 @@ impl Write for &File {
 
 impl Seek for &File {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let mut pointer = self.pointer.lock();
+        let mut pointer = self.state.pointer.lock();
         let target = match to {
             SeekFrom::Start(offset) => Some(offset),
             SeekFrom::Current(by) => pointer.checked_add_signed(by),
@@ -66,7 +66,7 @@ impl Seek for &File {
             }
             None => Err(Error::invalid(format!(
                 "{}: the pointer cannot be moved before the beginning or beyond 2^62 bytes",
-                self.path
+                self.state.path
             ))
             .into()),
         }

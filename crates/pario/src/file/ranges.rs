@@ -2,9 +2,9 @@
 
 use pario_proto::{ByteRange, Striped, SubfileLocation, SubfileRange};
 
-/// Memory to read into, and from which byte of the file on.
+/// ReadTarget to read into, and from which byte of the file on.
 pub type ReadPiece<'b> = (u64, &'b mut [u8]);
-/// Memory to write from, and to which byte of the file on.
+/// ReadTarget to write from, and to which byte of the file on.
 pub type WritePiece<'b> = (u64, &'b [u8]);
 
 /// What goes to or comes from one subfile with one request.
@@ -12,13 +12,13 @@ pub struct Batch {
     pub part: SubfileLocation,
     pub ranges: Vec<SubfileRange>,
     /// Where the bytes are in memory, in the order of the ranges.
-    pub places: Vec<Place>,
+    pub places: Vec<MemoryPiece>,
     pub bytes: u64,
 }
 
 /// Consecutive bytes in memory.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct MemoryPiece {
     pub piece: usize,
     pub start: usize,
     pub len: usize,
@@ -38,7 +38,7 @@ impl Batch {
     }
 
     /// Adds a place, in the same way.
-    fn add_place(&mut self, place: Place) {
+    fn add_place(&mut self, place: MemoryPiece) {
         match self.places.last_mut() {
             Some(last) if last.piece == place.piece && last.start + last.len == place.start => {
                 last.len += place.len;
@@ -78,7 +78,7 @@ pub fn batches<E>(
                 for segment in run.segments() {
                     let start = usize::try_from(done + segment.buffer_offset_bytes).unwrap_or(0);
                     let len = usize::try_from(segment.len_bytes).unwrap_or(0);
-                    batch.add_place(Place { piece, start, len });
+                    batch.add_place(MemoryPiece { piece, start, len });
                 }
                 batch.bytes += run.len_bytes();
                 if (batch.bytes >= BATCH_BYTES || batch.ranges.len() >= BATCH_RANGES)

@@ -66,18 +66,18 @@ impl File {
     /// The right to use the file. If it is time to, a renewal begins, or is taken over.
     pub(crate) fn grant(&self) -> Grant {
         self.keep_renewed();
-        self.grant.grant.read().clone()
+        self.state.grant.grant.read().clone()
     }
 
     fn keep_renewed(&self) {
         // Another thread is at it.
-        let Some(mut due) = self.grant.due.try_lock() else { return };
+        let Some(mut due) = self.state.grant.due.try_lock() else { return };
         if let Some(waiting) = due.under_way.take_if(|waiting| waiting.pending.is_done()) {
             let renewed = waiting.wait();
             drop(due);
             // Without a new one the old one is used as long as nodes accept it.
             if let Ok((Reply::Opened(opened), _)) = renewed {
-                self.grant.set(opened);
+                self.state.grant.set(opened);
             }
             return;
         }
@@ -85,9 +85,9 @@ impl File {
             return;
         }
         due.at = later(due.after.min(RENEW_PAUSE));
-        let last = self.grant.grant.read().clone();
-        let request = NamespaceRequest::Renew { handle: self.handle, grant: last };
-        let interface = self.cluster.shared.interface();
+        let last = self.state.grant.grant.read().clone();
+        let request = NamespaceRequest::Renew { handle: self.state.handle, grant: last };
+        let interface = self.state.cluster.shared.interface();
         // Opening a connection may take long: that is for a call that needs one.
         if interface.is_open() {
             let waiting = interface.start(Request::Namespace(request), Vec::new()).ok();
@@ -108,7 +108,7 @@ impl File {
             Err(error) if error.needs_renewal() => self.renew().and_then(work),
             other => other,
         };
-        worked.map_err(|error| error.of_file(self.path.as_str()))
+        worked.map_err(|error| error.of_file(self.state.path.as_str()))
     }
 
     /// Does something once more while a node that has just started learns which grants are valid.
@@ -142,13 +142,13 @@ impl File {
 
     /// Another grant, as rights are now.
     pub(super) fn renew(&self) -> Result<Grant, Error> {
-        let last = self.grant.grant.read().clone();
-        let request = NamespaceRequest::Renew { handle: self.handle, grant: last };
-        let Reply::Opened(opened) = self.cluster.names(request)? else {
+        let last = self.state.grant.grant.read().clone();
+        let request = NamespaceRequest::Renew { handle: self.state.handle, grant: last };
+        let Reply::Opened(opened) = self.state.cluster.names(request)? else {
             return Err(strange("interface"));
         };
         let grant = opened.grant.clone();
-        self.grant.set(opened);
+        self.state.grant.set(opened);
         Ok(grant)
     }
 
@@ -169,19 +169,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cluster = Cluster::embedded(dir.path()).unwrap();
         let file = cluster.create("/f").unwrap();
-        let after = file.grant.due.lock().after;
+        let after = file.state.grant.due.lock().after;
         assert_eq!(after, Duration::from_secs(100), "a third of ten epochs");
         let now = Instant::now();
         file.grant();
-        assert!(file.grant.due.lock().under_way.is_none(), "it is too early");
-        file.grant.due.lock().at = now;
+        assert!(file.state.grant.due.lock().under_way.is_none(), "it is too early");
+        file.state.grant.due.lock().at = now;
         file.grant();
         let deadline = now + Duration::from_secs(20);
-        while file.grant.due.lock().at < now + after {
+        while file.state.grant.due.lock().at < now + after {
             assert!(Instant::now() < deadline, "no renewal was taken over");
             file.grant();
         }
-        assert!(file.grant.due.lock().under_way.is_none());
+        assert!(file.state.grant.due.lock().under_way.is_none());
         file.write_at(b"still mine", 0).unwrap();
     }
 }

@@ -35,14 +35,14 @@ pub struct ShortCut {
 
 /// A system call failed.
 #[derive(Debug)]
-pub struct Broken {
+pub struct SubfileError {
     /// The subfile that it concerned.
     pub subfile: usize,
     /// What the system said.
     pub error: io::Error,
 }
 
-impl Broken {
+impl SubfileError {
     fn of(subfile: usize, error: impl Into<io::Error>) -> Self {
         Self { subfile, error: error.into() }
     }
@@ -50,7 +50,7 @@ impl Broken {
 
 /// How the bytes of a file are reached.
 #[derive(Clone, Debug, Default)]
-pub enum Way {
+pub enum AccessPath {
     /// Nobody has tried yet: files that are only created or looked at need no descriptors.
     #[default]
     Unknown,
@@ -68,21 +68,21 @@ impl File {
         subfile: Option<usize>,
         is_refused: &mut bool,
     ) -> Option<Arc<ShortCut>> {
-        let shared = &self.cluster.shared;
-        if !shared.uses_short_cut() || self.record.kind != FileKind::Flat {
+        let shared = &self.state.cluster.shared;
+        if !shared.uses_short_cut() || self.state.record.kind != FileKind::Flat {
             return None;
         }
         let mut by_node: Vec<(usize, Vec<SubfileLocation>)> = Vec::new();
         let is_wanted =
             |part: &&SubfileLocation| subfile.is_none_or(|one| part.subfile.0 as usize == one);
-        for part in self.parts.iter().filter(is_wanted) {
+        for part in self.state.parts.iter().filter(is_wanted) {
             let node = shared.node_of(part.disk).ok()?;
             match by_node.iter_mut().find(|(known, _)| *known == node) {
                 Some((_, parts)) => parts.push(*part),
                 None => by_node.push((node, vec![*part])),
             }
         }
-        let mut files: Vec<Option<OwnedFd>> = self.parts.iter().map(|_| None).collect();
+        let mut files: Vec<Option<OwnedFd>> = self.state.parts.iter().map(|_| None).collect();
         let (mut leases, mut data_start) = (Vec::new(), 0);
         for (node, parts) in by_node {
             let (grant, wanted) = (self.grant(), parts.clone());
@@ -97,7 +97,7 @@ impl File {
             };
             let answer: DescriptorAnswer = postcard::from_bytes(&answer).ok()?;
             let mut descriptors = descriptors.into_iter();
-            leases.push(Lease::take(&descriptors.next()?, self.record.id, answer.lease)?);
+            leases.push(Lease::take(&descriptors.next()?, self.state.record.id, answer.lease)?);
             data_start = answer.data_start_bytes;
             for part in parts {
                 files[part.subfile.0 as usize] = Some(descriptors.next()?);
@@ -109,9 +109,9 @@ impl File {
 
     /// Where accesses of the subfiles are counted that have descriptors.
     fn traffic(&self, files: &[Option<OwnedFd>]) -> Vec<Option<DiskTraffic>> {
-        let shared = &self.cluster.shared;
+        let shared = &self.state.cluster.shared;
         let mut traffic: Vec<_> = files.iter().map(|_| None).collect();
-        for part in &self.parts {
+        for part in &self.state.parts {
             let subfile = part.subfile.0 as usize;
             if files[subfile].is_some()
                 && let Ok(node) = shared.node_of(part.disk)
@@ -124,8 +124,9 @@ impl File {
 
     /// Whether there are connections to all nodes that have disks of the file.
     fn can_ask_nodes(&self) -> bool {
-        let shared = &self.cluster.shared;
-        self.parts
+        let shared = &self.state.cluster.shared;
+        self.state
+            .parts
             .iter()
             .all(|part| shared.node_of(part.disk).is_ok_and(|node| shared.node(node).is_open()))
     }
@@ -137,43 +138,45 @@ impl File {
         subfile: impl FnOnce() -> Option<usize>,
     ) -> Result<Option<Arc<ShortCut>>, Error> {
         let (mut is_stale, mut subfile_needed) = (false, None);
-        match &*self.short_cut.read() {
-            Way::Nodes => return Ok(None),
-            Way::Direct(short_cut) if !short_cut.is_valid() => {
+        match &*self.state.short_cut.read() {
+            AccessPath::Nodes => return Ok(None),
+            AccessPath::Direct(short_cut) if !short_cut.is_valid() => {
                 (is_stale, subfile_needed) = (true, subfile());
             }
             // A node that was started again has forgotten the counters.
-            Way::Direct(short_cut) if short_cut.has_lost_counters() && self.can_ask_nodes() => {
+            AccessPath::Direct(short_cut)
+                if short_cut.has_lost_counters() && self.can_ask_nodes() =>
+            {
                 subfile_needed = subfile();
             }
-            Way::Direct(short_cut) if short_cut.is_complete() => {
+            AccessPath::Direct(short_cut) if short_cut.is_complete() => {
                 return Ok(Some(short_cut.clone()));
             }
-            Way::Direct(short_cut) => {
+            AccessPath::Direct(short_cut) => {
                 if subfile().is_some_and(|subfile| short_cut.files[subfile].is_some()) {
                     return Ok(Some(short_cut.clone()));
                 }
             }
-            Way::Unknown => subfile_needed = subfile(),
+            AccessPath::Unknown => subfile_needed = subfile(),
         }
         if is_stale {
-            *self.short_cut.write() = Way::Unknown;
-            self.renew().map_err(|error| error.of_file(self.path.as_str()))?;
+            *self.state.short_cut.write() = AccessPath::Unknown;
+            self.renew().map_err(|error| error.of_file(self.state.path.as_str()))?;
         }
         let mut is_refused = false;
         let mut found = self.find_short_cut(subfile_needed, &mut is_refused);
         if is_refused {
-            self.renew().map_err(|error| error.of_file(self.path.as_str()))?;
+            self.renew().map_err(|error| error.of_file(self.state.path.as_str()))?;
             found = self.find_short_cut(subfile_needed, &mut is_refused);
         }
-        *self.short_cut.write() = found.clone().map_or(Way::Nodes, Way::Direct);
+        *self.state.short_cut.write() = found.clone().map_or(AccessPath::Nodes, AccessPath::Direct);
         Ok(found)
     }
 
     /// The short cut, if there is a valid one with the descriptors of all subfiles.
     pub(super) fn complete_short_cut(&self) -> Option<Arc<ShortCut>> {
-        match &*self.short_cut.read() {
-            Way::Direct(short_cut) if short_cut.is_valid() && short_cut.is_complete() => {
+        match &*self.state.short_cut.read() {
+            AccessPath::Direct(short_cut) if short_cut.is_valid() && short_cut.is_complete() => {
                 Some(short_cut.clone())
             }
             _ => None,
@@ -191,7 +194,7 @@ impl File {
         let mut is_short = false;
         for (offset, piece) in pieces {
             let read = short_cut.read(striped, *offset, piece);
-            is_short |= read.map_err(|broken| self.failed(&short_cut, &broken))?;
+            is_short |= read.map_err(|failed| self.failed(&short_cut, &failed))?;
         }
         Ok(Some(is_short))
     }
@@ -206,7 +209,7 @@ impl File {
         let Some(short_cut) = self.usable_short_cut(needed)? else { return Ok(false) };
         for (offset, piece) in pieces {
             let written = short_cut.write(striped, *offset, piece);
-            written.map_err(|broken| self.failed(&short_cut, &broken))?;
+            written.map_err(|failed| self.failed(&short_cut, &failed))?;
         }
         Ok(true)
     }
@@ -244,21 +247,21 @@ impl ShortCut {
 
     /// The descriptor of a subfile that the caller has asked for before.
     #[inline]
-    fn file(&self, subfile: usize) -> Result<&OwnedFd, Broken> {
-        let missing = || Broken::of(subfile, io::Error::other("its descriptor is missing"));
+    fn file(&self, subfile: usize) -> Result<&OwnedFd, SubfileError> {
+        let missing = || SubfileError::of(subfile, io::Error::other("its descriptor is missing"));
         self.files[subfile].as_ref().ok_or_else(missing)
     }
 
     /// The length of the file.
-    pub fn len(&self, striped: &Striped) -> Result<u64, Broken> {
+    pub fn len(&self, striped: &Striped) -> Result<u64, SubfileError> {
         let mut lens = Vec::with_capacity(self.files.len());
         for subfile in 0..self.files.len() {
             let stat = rustix::fs::fstat(self.file(subfile)?)
-                .map_err(|error| Broken::of(subfile, error))?;
+                .map_err(|error| SubfileError::of(subfile, error))?;
             let len = u64::try_from(stat.st_size).unwrap_or(0);
             lens.push(len.saturating_sub(self.data_start));
         }
-        striped.file_size_bytes(&lens).map_err(|error| Broken::of(0, io::Error::other(error)))
+        striped.file_size_bytes(&lens).map_err(|error| SubfileError::of(0, io::Error::other(error)))
     }
 
     /// What is left on the disk of a subfile.
@@ -269,7 +272,12 @@ impl ShortCut {
     }
 
     /// Reads a piece; whether some subfile was shorter than wanted. What is missing is zero.
-    fn read(&self, striped: &Striped, offset: u64, buffer: &mut [u8]) -> Result<bool, Broken> {
+    fn read(
+        &self,
+        striped: &Striped,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<bool, SubfileError> {
         if let Some(first) = self.first_of_few(striped, offset, buffer.len()) {
             let (one, other) = buffer.split_at_mut(first);
             let is_short = self.read_in_unit(striped, offset, one)?;
@@ -280,7 +288,7 @@ impl ShortCut {
         let mut is_short = false;
         for run in striped.runs(range) {
             let read = self.read_run(self.file(run.subfile().0 as usize)?, &run, buffer);
-            is_short |= read.map_err(|error| Broken::of(run.subfile().0 as usize, error))?;
+            is_short |= read.map_err(|error| SubfileError::of(run.subfile().0 as usize, error))?;
         }
         Ok(is_short)
     }
@@ -301,21 +309,26 @@ impl ShortCut {
         striped: &Striped,
         offset: u64,
         buffer: &mut [u8],
-    ) -> Result<bool, Broken> {
+    ) -> Result<bool, SubfileError> {
         let place = striped.locate(offset);
         let subfile = place.subfile.0 as usize;
         let read = read_all(self.file(subfile)?, place.offset_bytes + self.data_start, buffer);
-        let count = read.map_err(|error| Broken::of(subfile, error))?;
+        let count = read.map_err(|error| SubfileError::of(subfile, error))?;
         self.note_read(subfile, count as u64);
         Ok(count < buffer.len())
     }
 
     #[inline]
-    fn write_in_unit(&self, striped: &Striped, offset: u64, buffer: &[u8]) -> Result<(), Broken> {
+    fn write_in_unit(
+        &self,
+        striped: &Striped,
+        offset: u64,
+        buffer: &[u8],
+    ) -> Result<(), SubfileError> {
         let place = striped.locate(offset);
         let subfile = place.subfile.0 as usize;
         let written = write_all(self.file(subfile)?, place.offset_bytes + self.data_start, buffer);
-        written.map_err(|error| Broken::of(subfile, error))?;
+        written.map_err(|error| SubfileError::of(subfile, error))?;
         self.note_written(subfile, buffer.len() as u64);
         Ok(())
     }
@@ -353,7 +366,7 @@ impl ShortCut {
         }
     }
 
-    fn write(&self, striped: &Striped, offset: u64, buffer: &[u8]) -> Result<(), Broken> {
+    fn write(&self, striped: &Striped, offset: u64, buffer: &[u8]) -> Result<(), SubfileError> {
         if let Some(first) = self.first_of_few(striped, offset, buffer.len()) {
             let (one, other) = buffer.split_at(first);
             self.write_in_unit(striped, offset, one)?;
@@ -381,7 +394,7 @@ impl ShortCut {
                     break;
                 }
                 write_vectored(file, position, &mut slices)
-                    .map_err(|error| Broken::of(subfile, error))?;
+                    .map_err(|error| SubfileError::of(subfile, error))?;
                 self.note_written(subfile, bytes);
                 position += bytes;
             }
@@ -406,8 +419,8 @@ fn only_subfile(striped: &Striped, pieces: impl Iterator<Item = (u64, usize)>) -
     only.map(|subfile| subfile.0 as usize)
 }
 
-fn byte_range(offset: u64, len: usize) -> Result<ByteRange, Broken> {
-    ByteRange::new(offset, len as u64).map_err(|error| Broken::of(0, io::Error::other(error)))
+fn byte_range(offset: u64, len: usize) -> Result<ByteRange, SubfileError> {
+    ByteRange::new(offset, len as u64).map_err(|error| SubfileError::of(0, io::Error::other(error)))
 }
 
 /// A length within a buffer of this process.

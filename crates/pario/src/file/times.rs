@@ -38,7 +38,7 @@ impl File {
     ) -> Result<Vec<Waiting>, Error> {
         let grant = self.grant();
         let start = |part: &SubfileLocation| {
-            let shared = &self.cluster.shared;
+            let shared = &self.state.cluster.shared;
             let request = Request::SetModified { grant: grant.clone(), part: *part, modified_ns };
             shared.node(shared.node_of(part.disk)?).start(request, Vec::new())
         };
@@ -57,7 +57,7 @@ impl File {
         }
         match set {
             Err(error) if error.needs_renewal() => self.set_modified(modified_ns),
-            set => set.map_err(|error| error.of_file(self.path.as_str())),
+            set => set.map_err(|error| error.of_file(self.state.path.as_str())),
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Bytes over the nodes: cut into requests, kept under way up to a window, answered in any order.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use pario_net::{Bulk, BulkBuffer, PendingReply, RpcError};
-use pario_proto::{ByteRange, Grant, Reply, ReplyMessage, Request, Striped, SubfileLocation};
+use pario_proto::{Grant, Reply, ReplyMessage, Request, Striped, SubfileLocation};
 
 use super::File;
-use super::memory::{Lent, Memory};
-use super::ranges::{Batch, Place, ReadPiece, WritePiece, batches};
+use super::memory::{BorrowedPieces, ReadTarget};
+use super::ranges::{Batch, MemoryPiece, ReadPiece, WritePiece, batches};
 use crate::connection::{Waiting, answered, strange};
 use crate::error::Error;
 use crate::protocol::NodeProtocol;
@@ -20,37 +21,33 @@ const LENT_BYTES: u64 = 64 << 10;
 const SEGMENTS: usize = 256;
 
 impl File {
-    /// Reads many ranges, with one request for all that one disk has of them (as far as they fit
-    /// into one). The bytes follow each other in the buffer, range after range, and its length must
-    /// be that of all ranges. What lies beyond the end of the file reads as zeros; the answer is how
-    /// many bytes lie before it.
+    /// Reads many ranges, with one request for all that one disk has of them, as far as they fit
+    /// into one. The bytes follow each other in the buffer, range after range, and the buffer is as
+    /// long as all ranges together. Bytes beyond the end of the file read as zeros. Returns how many
+    /// bytes lie before the end.
     ///
     /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let dir = tempfile::tempdir()?;
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
     /// # let cluster = pario::Cluster::embedded(dir.path())?;
-    /// use pario::ByteRange;
-    ///
     /// let file = cluster.create("/matrix")?;
     /// file.write_at(&(0..100).collect::<Vec<u8>>(), 0)?; // ten rows of ten
-    /// let column: Vec<ByteRange> =
-    ///     (0..10).map(|row| ByteRange::new(10 * row + 3, 1)).collect::<Result<_, _>>()?;
+    /// let column: Vec<_> = (0..10).map(|row| 10 * row + 3..10 * row + 4).collect();
     /// let mut bytes = [0; 10];
-    /// file.read_list(&column, &mut bytes)?;
+    /// file.read_list(&mut bytes, &column)?;
     /// assert_eq!(bytes, [3, 13, 23, 33, 43, 53, 63, 73, 83, 93]);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn read_list(&self, ranges: &[ByteRange], buffer: &mut [u8]) -> Result<usize, Error> {
+    pub fn read_list(&self, buffer: &mut [u8], ranges: &[Range<u64>]) -> Result<usize, Error> {
         let striped = self.striped("read")?;
         self.check_readable()?;
-        self.check_list(ranges, buffer.len())?;
+        let lens = self.check_list(buffer.len(), ranges)?;
         let mut pieces: Vec<ReadPiece<'_>> = Vec::with_capacity(ranges.len());
         let mut rest = buffer;
-        for range in ranges {
-            let len = usize::try_from(range.len_bytes()).unwrap_or(0);
+        for (range, len) in ranges.iter().zip(lens) {
             let (piece, later) = rest.split_at_mut(len);
-            pieces.push((range.start_bytes(), piece));
+            pieces.push((range.start, piece));
             rest = later;
         }
         self.read_pieces(striped, &mut pieces)
@@ -60,48 +57,53 @@ impl File {
     /// each other in the buffer, range after range.
     ///
     /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let dir = tempfile::tempdir()?;
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
     /// # let cluster = pario::Cluster::embedded(dir.path())?;
-    /// use pario::ByteRange;
-    ///
     /// let file = cluster.create("/matrix")?;
-    /// let column: Vec<ByteRange> =
-    ///     (0..10).map(|row| ByteRange::new(10 * row + 3, 1)).collect::<Result<_, _>>()?;
-    /// file.write_list(&column, b"abcdefghij")?;
+    /// let column: Vec<_> = (0..10).map(|row| 10 * row + 3..10 * row + 4).collect();
+    /// file.write_list(b"abcdefghij", &column)?;
     /// assert_eq!(file.len()?, 94);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn write_list(&self, ranges: &[ByteRange], buffer: &[u8]) -> Result<(), Error> {
+    pub fn write_list(&self, buffer: &[u8], ranges: &[Range<u64>]) -> Result<(), Error> {
         let striped = self.striped("write")?;
         self.check_writable()?;
-        self.check_list(ranges, buffer.len())?;
+        let lens = self.check_list(buffer.len(), ranges)?;
         self.note_write();
         let mut pieces: Vec<WritePiece<'_>> = Vec::with_capacity(ranges.len());
         let mut rest = buffer;
-        for range in ranges {
-            let len = usize::try_from(range.len_bytes()).unwrap_or(0);
+        for (range, len) in ranges.iter().zip(lens) {
             let (piece, later) = rest.split_at(len);
-            pieces.push((range.start_bytes(), piece));
+            pieces.push((range.start, piece));
             rest = later;
         }
         self.write_pieces(striped, &pieces)
     }
 
-    fn check_list(&self, ranges: &[ByteRange], given: usize) -> Result<(), Error> {
+    /// Checks that the ranges are as long together as the buffer. Returns their lengths.
+    fn check_list(&self, given: usize, ranges: &[Range<u64>]) -> Result<Vec<usize>, Error> {
         let mut total = 0u64;
-        for range in ranges {
-            let len = usize::try_from(range.len_bytes()).unwrap_or(usize::MAX);
-            self.range(range.start_bytes(), len)?;
-            total = total.saturating_add(range.len_bytes());
+        let mut lens = Vec::with_capacity(ranges.len());
+        for Range { start, end } in ranges {
+            let Some(len) = end.checked_sub(*start) else {
+                return Err(Error::invalid(format!(
+                    "{}: the range {start}..{end} ends before it begins",
+                    self.state.path
+                )));
+            };
+            let len_here = usize::try_from(len).unwrap_or(usize::MAX);
+            self.range(*start, len_here)?;
+            lens.push(len_here);
+            total = total.saturating_add(len);
         }
         if total == given as u64 {
-            return Ok(());
+            return Ok(lens);
         }
         Err(Error::invalid(format!(
             "{}: the ranges have {total} bytes, the buffer has {given}",
-            self.path
+            self.state.path
         )))
     }
 
@@ -159,18 +161,18 @@ impl File {
         striped: &Striped,
         pieces: &mut [ReadPiece<'_>],
     ) -> Result<bool, Error> {
-        let mut memory = Memory::new(pieces);
+        let mut memory = ReadTarget::new(pieces);
         let shape: Vec<(u64, usize)> = memory.shape().collect();
         let memory = std::cell::RefCell::new(&mut memory);
         let grant = self.grant();
         self.with_retry(grant, |grant| {
-            let mut flight = Flight::new();
+            let mut flight = RequestWindow::new();
             let mut is_short = false;
-            let mut take = |reading: Reading| {
+            let mut take = |reading: PendingBatch| {
                 is_short |= reading.wait(&mut memory.borrow_mut())?;
                 Ok(())
             };
-            let departed = batches(striped, &self.parts, shape.iter().copied(), |batch| {
+            let departed = batches(striped, &self.state.parts, shape.iter().copied(), |batch| {
                 let bytes = batch.bytes;
                 // SAFETY: batches do not overlap, and all are waited for or dropped in here.
                 let reading =
@@ -192,30 +194,31 @@ impl File {
         &self,
         batch: Batch,
         grant: &Grant,
-        memory: &mut Memory<'_>,
-    ) -> Result<Reading, Error> {
+        memory: &mut ReadTarget<'_>,
+    ) -> Result<PendingBatch, Error> {
         // SAFETY: as the caller says.
         let lent = unsafe { memory.lend(&batch) };
         let ranges = batch.ranges.clone();
         let request = Request::Read { grant: grant.clone(), part: batch.part, ranges };
-        let shared = &self.cluster.shared;
+        let shared = &self.state.cluster.shared;
         let node = shared.node(shared.node_of(batch.part.disk)?);
-        let waiting = node.start_into(request, lent.as_ref().map(Lent::landing))?;
-        Ok(Reading { batch, waiting, lent })
+        let waiting = node.start_into(request, lent.as_ref().map(BorrowedPieces::landing))?;
+        Ok(PendingBatch { batch, waiting, lent })
     }
 
     fn write_over_nodes(&self, striped: &Striped, pieces: &[WritePiece<'_>]) -> Result<(), Error> {
         let shape = || pieces.iter().map(|(offset, piece)| (*offset, piece.len()));
         let grant = self.grant();
         self.with_retry(grant, |grant: Grant| {
-            let mut flight = Flight::new();
+            let mut flight = RequestWindow::new();
             let mut take = |waiting: Waiting| waiting.wait().map(|_| ());
-            let departed = batches(striped, &self.parts, shape(), |batch| {
-                let part =
-                    |place: &Place| &pieces[place.piece].1[place.start..place.start + place.len];
+            let departed = batches(striped, &self.state.parts, shape(), |batch| {
+                let part = |place: &MemoryPiece| {
+                    &pieces[place.piece].1[place.start..place.start + place.len]
+                };
                 let ranges = batch.ranges.clone();
                 let request = Request::Write { grant: grant.clone(), part: batch.part, ranges };
-                let shared = &self.cluster.shared;
+                let shared = &self.state.cluster.shared;
                 let node = shared.node(shared.node_of(batch.part.disk)?);
                 let waiting = if batch.places.len() <= SEGMENTS && batch.bytes >= LENT_BYTES {
                     let bytes: Vec<&[u8]> = batch.places.iter().map(part).collect();
@@ -248,7 +251,7 @@ impl File {
         self.check_writable()?;
         self.range(0, bytes.len())?;
         let (mut writes, mut parts, grant) = (Vec::new(), Vec::new(), self.grant());
-        batches(striped, &self.parts, [(0, bytes.len())].into_iter(), |batch| {
+        batches(striped, &self.state.parts, [(0, bytes.len())].into_iter(), |batch| {
             let request = Request::Write {
                 grant: grant.clone(),
                 part: batch.part,
@@ -279,7 +282,7 @@ impl File {
     ) -> Result<Vec<SubfileLocation>, Error> {
         let (writes, parts) = match started {
             Ok(started) => started,
-            Err(error) if error.needs_renewal() => (Vec::new(), self.parts.clone()),
+            Err(error) if error.needs_renewal() => (Vec::new(), self.state.parts.clone()),
             Err(error) => return Err(error),
         };
         let is_begun = !writes.is_empty() || bytes.is_empty();
@@ -289,7 +292,7 @@ impl File {
         }
         match written {
             Ok(()) if is_begun => Ok(parts),
-            Err(error) if !error.needs_renewal() => Err(error.of_file(self.path.as_str())),
+            Err(error) if !error.needs_renewal() => Err(error.of_file(self.state.path.as_str())),
             _ => {
                 self.write_over_nodes(self.striped("write")?, &[(0, bytes)])?;
                 Ok(parts)
@@ -298,16 +301,16 @@ impl File {
     }
 
     /// Begins to read a file of a known length, over the nodes.
-    pub(super) fn start_reading_whole(&self, len: usize) -> Result<Vec<Reading>, Error> {
+    pub(super) fn start_reading_whole(&self, len: usize) -> Result<Vec<PendingBatch>, Error> {
         let striped = self.striped("read")?;
         self.check_readable()?;
         self.range(0, len)?;
         let (mut readings, grant) = (Vec::new(), self.grant());
-        batches(striped, &self.parts, [(0, len)].into_iter(), |batch| {
+        batches(striped, &self.state.parts, [(0, len)].into_iter(), |batch| {
             let ranges = batch.ranges.clone();
             let request = Request::Read { grant: grant.clone(), part: batch.part, ranges };
             let waiting = self.ask(&batch, request, Vec::new())?;
-            readings.push(Reading { batch, waiting, lent: None });
+            readings.push(PendingBatch { batch, waiting, lent: None });
             Ok::<(), Error>(())
         })?;
         Ok(readings)
@@ -316,11 +319,11 @@ impl File {
     /// Waits for what is being read; whether it was all that was wanted.
     pub(super) fn finish_reading_whole(
         &self,
-        readings: Vec<Reading>,
+        readings: Vec<PendingBatch>,
         buffer: &mut [u8],
     ) -> Result<bool, Error> {
         let pieces: &mut [ReadPiece<'_>] = &mut [(0, buffer)];
-        let mut memory = Memory::new(pieces);
+        let mut memory = ReadTarget::new(pieces);
         let mut is_whole = Ok(true);
         for reading in readings {
             let is_short = reading.wait(&mut memory);
@@ -335,18 +338,18 @@ impl File {
         request: Request,
         data: Vec<Bulk>,
     ) -> Result<Waiting, Error> {
-        let shared = &self.cluster.shared;
+        let shared = &self.state.cluster.shared;
         shared.node(shared.node_of(batch.part.disk)?).start(request, data)
     }
 }
 
 /// Requests under way, oldest first.
-struct Flight<W> {
+struct RequestWindow<W> {
     under_way: VecDeque<(W, u64)>,
     bytes: u64,
 }
 
-impl<W> Flight<W> {
+impl<W> RequestWindow<W> {
     fn new() -> Self {
         Self { under_way: VecDeque::new(), bytes: 0 }
     }
@@ -384,14 +387,14 @@ impl<W> Flight<W> {
 }
 
 /// A batch of bytes that was asked for.
-pub(super) struct Reading {
+pub(super) struct PendingBatch {
     batch: Batch,
     waiting: Waiting,
     /// The places of the batch, while the answer may be read straight to there.
-    lent: Option<Lent>,
+    lent: Option<BorrowedPieces>,
 }
 
-impl Reading {
+impl PendingBatch {
     /// Whether the answer is there.
     pub fn is_done(&self) -> bool {
         self.waiting.pending.is_done()
@@ -404,7 +407,7 @@ impl Reading {
 
     /// Waits for what was read and sees to it that it is in its places; whether it was less than
     /// wanted.
-    pub fn wait(self, memory: &mut Memory<'_>) -> Result<bool, Error> {
+    pub fn wait(self, memory: &mut ReadTarget<'_>) -> Result<bool, Error> {
         let Self { batch, waiting, lent } = self;
         let node = waiting.node().to_owned();
         place(&batch, &node, waiting.wait()?, lent, memory)
@@ -414,7 +417,7 @@ impl Reading {
     pub fn finish(
         self,
         answer: Result<ReplyMessage<Bulk>, RpcError>,
-        memory: &mut Memory<'_>,
+        memory: &mut ReadTarget<'_>,
     ) -> Result<bool, Error> {
         let Self { batch, waiting, lent } = self;
         let answer = answered(waiting.node(), answer)?;
@@ -427,10 +430,10 @@ fn place(
     batch: &Batch,
     node: &str,
     answer: (Reply, Vec<Bulk>),
-    lent: Option<Lent>,
-    memory: &mut Memory<'_>,
+    lent: Option<BorrowedPieces>,
+    memory: &mut ReadTarget<'_>,
 ) -> Result<bool, Error> {
-    let has_landed = lent.is_some_and(Lent::take_back);
+    let has_landed = lent.is_some_and(BorrowedPieces::take_back);
     let (Reply::Read { lens }, data) = answer else { return Err(strange(node)) };
     let data = data.first().map(|bulk| &bulk[..]).unwrap_or_default();
     let total: u64 = lens.iter().sum();

@@ -1,6 +1,8 @@
 //! Extending a shared file.
 
-use pario_proto::{OFFSET_LIMIT, Seek};
+use std::io::SeekFrom;
+
+use pario_proto::OFFSET_LIMIT;
 
 use super::SharedFile;
 use crate::error::Error;
@@ -16,20 +18,21 @@ impl SharedFile {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let cluster = pario::Cluster::embedded(dir.path())?;
     /// # let files = pario::Job::new("job", 1, 0)?.files(&cluster);
-    /// use pario::{Mode, Seek};
+    /// use pario::Mode;
+    /// use std::io::SeekFrom;
     ///
     /// let file = files.create("/state", Mode::Record)?;
-    /// assert_eq!(file.extend(Seek::Start(1000))?, 1000);
-    /// assert_eq!(file.extend(Seek::Start(10))?, 1000);
-    /// assert_eq!(file.extend(Seek::End(24))?, 1024);
+    /// assert_eq!(file.extend(SeekFrom::Start(1000))?, 1000);
+    /// assert_eq!(file.extend(SeekFrom::Start(10))?, 1000);
+    /// assert_eq!(file.extend(SeekFrom::End(24))?, 1024);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn extend(&self, to: Seek) -> Result<u64, Error> {
+    pub fn extend(&self, to: SeekFrom) -> Result<u64, Error> {
         let (from, distance) = match to {
-            Seek::Start(offset) => (offset, 0),
-            Seek::Current(distance) => (self.position()?, distance),
-            Seek::End(distance) => (self.len()?, distance),
+            SeekFrom::Start(offset) => (offset, 0),
+            SeekFrom::Current(distance) => (self.position()?, distance),
+            SeekFrom::End(distance) => (self.len()?, distance),
         };
         let wanted = match from.checked_add_signed(distance) {
             Some(wanted) if wanted <= OFFSET_LIMIT => wanted,

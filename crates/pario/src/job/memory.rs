@@ -69,7 +69,7 @@ impl Job {
     /// ```
     /// # let job = pario::Job::new("segments", 1, 0)?;
     /// let hits = job.segments(8)?; // eight bytes of each rank
-    /// hits.fetch_add(0, 0, 1_u64)?; // rank 0 does nothing for it
+    /// hits.fetch_add(1_u64, 0, 0)?; // rank 0 does nothing for it
     /// # Ok::<(), pario::Error>(())
     /// ```
     pub fn segments(&self, bytes: usize) -> Result<Segments, Error> {
@@ -81,7 +81,7 @@ impl Job {
     /// ```
     /// # let job = pario::Job::new("array", 1, 0)?;
     /// let hits = job.array::<u64>(1_000_000)?;
-    /// hits.accumulate(7, &[1])?;
+    /// hits.accumulate(&[1], 7)?;
     /// # Ok::<(), pario::Error>(())
     /// ```
     pub fn array<T: Number>(&self, len: u64) -> Result<Array<T>, Error> {

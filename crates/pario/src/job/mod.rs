@@ -29,11 +29,9 @@ use parking_lot::Mutex;
 pub(crate) use files::JobCalls;
 pub use files::JobFiles;
 pub use options::JobOptions;
-pub use read_into::SharedReadInto;
 pub use records::JobRecords;
 pub use shared_file::SharedFile;
 pub use shared_open_options::SharedOpenOptions;
-pub use started_access::{SharedRead, SharedWrite};
 
 use crate::cluster::{self, Cluster};
 use crate::error::Error;
@@ -60,7 +58,7 @@ use crate::error::Error;
 ///
 /// let job = Job::from_env()?; // pario run, mpirun, srun: rank 2 of 8
 /// let hits = job.array::<u64>(1_000_000)?; // over the memory of all ranks
-/// hits.accumulate(7, &[1])?;
+/// hits.accumulate(&[1], 7)?;
 ///
 /// let files = job.files(&cluster); // files that the job has open together
 /// let log = files.create("/log", Mode::Log)?; // one pointer, first come, first served

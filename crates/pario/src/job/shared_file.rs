@@ -1,5 +1,6 @@
 //! A file that all ranks of a job have open together.
 
+use std::io::{self, SeekFrom};
 use std::sync::Arc;
 
 use pario_proto::{
@@ -29,11 +30,12 @@ use crate::file::File;
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let cluster = pario::Cluster::embedded(dir.path())?;
 /// # let files = pario::Job::new("job", 1, 0)?.files(&cluster);
-/// use pario::{Mode, Seek};
+/// use pario::Mode;
+/// use std::io::SeekFrom;
 ///
 /// let result = files.create("/result", Mode::Sync)?; // in the order of ranks, any sizes
 /// result.write(b"my part")?;
-/// result.seek(Seek::Start(0))?;
+/// result.seek(SeekFrom::Start(0))?;
 /// let mut bytes = [0; 7];
 /// assert_eq!(result.read(&mut bytes)?, 7);
 /// result.close()?;
@@ -129,8 +131,8 @@ impl SharedFile {
 
     /// Moves the pointer, and returns its new offset. In modes M_SYNC, M_RECORD and M_GLOBAL all
     /// ranks must call this, with the same target.
-    pub fn seek(&self, seek: Seek) -> Result<u64, Error> {
-        self.inner.seek(seek)
+    pub fn seek(&self, seek: SeekFrom) -> Result<u64, Error> {
+        self.inner.seek(seek.into())
     }
 
     /// The offset of the pointer.
@@ -386,6 +388,64 @@ impl Drop for SharedFile {
         if !self.is_closed {
             self.inner.coordination.leave();
         }
+    }
+}
+
+/// Reads at the pointer of the mode; see [`SharedFile::read`].
+impl io::Read for &SharedFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(SharedFile::read(self, buffer)?)
+    }
+}
+
+/// Writes at the pointer of the mode. Each call is one access, and so is each use of `write!` and
+/// `writeln!`: lines of several ranks do not mix.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let cluster = pario::Cluster::embedded(dir.path())?;
+/// # let group = pario::Group::new(&cluster, "job", 1, 0)?;
+/// use std::io::Write;
+///
+/// let log = group.create("/log", pario::Mode::Log)?;
+/// writeln!(&log, "rank {}: residual {:e}", group.rank(), 1e-9)?;
+/// # Ok(())
+/// # }
+/// ```
+impl io::Write for &SharedFile {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        SharedFile::write(self, buffer)?;
+        Ok(buffer.len())
+    }
+
+    fn write_fmt(&mut self, arguments: std::fmt::Arguments<'_>) -> io::Result<()> {
+        Ok(SharedFile::write(self, arguments.to_string().as_bytes())?)
+    }
+
+    /// Does nothing: no bytes are held back. [`sync`](SharedFile::sync) makes them durable.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl io::Read for SharedFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        io::Read::read(&mut &*self, buffer)
+    }
+}
+
+impl io::Write for SharedFile {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        io::Write::write(&mut &*self, buffer)
+    }
+
+    fn write_fmt(&mut self, arguments: std::fmt::Arguments<'_>) -> io::Result<()> {
+        io::Write::write_fmt(&mut &*self, arguments)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -12,7 +12,7 @@ use pario_proto::{
     Reply, Request, WorkSpan,
 };
 
-use super::{Report, Work};
+use super::{ProcessCall, ProcessReport};
 use crate::connection::{Connection, Waiting, strange};
 use crate::error::Error;
 
@@ -29,9 +29,9 @@ type Answered = Result<(Reply, Vec<Bulk>), Error>;
 
 /// Does the work, and gives each result to `consume`.
 pub fn run(
-    mut work: Work<'_>,
+    mut work: ProcessCall<'_>,
     mut consume: impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
-) -> Result<Report, Error> {
+) -> Result<ProcessReport, Error> {
     let parameters = match std::mem::replace(&mut work.parameters, Ok(Vec::new())) {
         Ok(parameters) => Bulk::from(parameters),
         Err(why) => {
@@ -59,17 +59,17 @@ pub fn run(
 
 /// One attempt. `is_begun` is set when a node has answered something else than a failure.
 fn attempt(
-    work: &mut Work<'_>,
+    work: &mut ProcessCall<'_>,
     parameters: &Bulk,
     consume: &mut impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
     is_begun: &mut bool,
-) -> Result<Report, Error> {
+) -> Result<ProcessReport, Error> {
     let participants = participants(work)?;
     let shared = work.file.cluster_shared();
     let number = shared.calls.fetch_add(1, Ordering::Relaxed);
     let mut desk = Desk {
         number,
-        report: Report::new(participants.len()),
+        report: ProcessReport::new(participants.len()),
         participants: &participants,
         is_begun: false,
     };
@@ -89,7 +89,7 @@ fn give_up(participants: &[Participant], call: u64) {
 }
 
 /// The nodes that hold a part of the file, or of the extents that are meant.
-fn participants(work: &Work<'_>) -> Result<Vec<Participant>, Error> {
+fn participants(work: &ProcessCall<'_>) -> Result<Vec<Participant>, Error> {
     let shared = work.file.cluster_shared();
     let parts = work.file.parts();
     let mut nodes = BTreeMap::new();
@@ -111,7 +111,7 @@ fn participants(work: &Work<'_>) -> Result<Vec<Participant>, Error> {
 /// Where the answers of all nodes arrive.
 struct Desk<'p> {
     number: u64,
-    report: Report,
+    report: ProcessReport,
     participants: &'p [Participant],
     is_begun: bool,
 }
@@ -119,7 +119,7 @@ struct Desk<'p> {
 impl Desk<'_> {
     fn serve(
         &mut self,
-        work: &mut Work<'_>,
+        work: &mut ProcessCall<'_>,
         parameters: &Bulk,
         consume: &mut impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
     ) -> Result<(), Error> {
@@ -166,7 +166,7 @@ impl Desk<'_> {
         &mut self,
         node: &Participant,
         request: Request,
-        work: &mut Work<'_>,
+        work: &mut ProcessCall<'_>,
         parameters: &Bulk,
         consume: &mut impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
     ) -> Result<(), Error> {
@@ -183,7 +183,7 @@ impl Desk<'_> {
 
     fn listen(
         &mut self,
-        work: &mut Work<'_>,
+        work: &mut ProcessCall<'_>,
         mut unfinished: usize,
         answers: &Receiver<(usize, Answered)>,
         consume: &mut impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
@@ -202,7 +202,7 @@ impl Desk<'_> {
     /// Takes an answer; whether it is the last of its node.
     fn take(
         &mut self,
-        work: &mut Work<'_>,
+        work: &mut ProcessCall<'_>,
         node: usize,
         answered: Answered,
         consume: &mut impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
@@ -246,7 +246,7 @@ impl Desk<'_> {
         self.report.note_answer(name, self.number, bytes, (sent_ns, arrived_ns));
     }
 
-    fn request(&self, work: &Work<'_>) -> Request {
+    fn request(&self, work: &ProcessCall<'_>) -> Request {
         let target = work
             .target
             .map(|target| ProcessTarget { grant: target.grant(), parts: target.parts().to_vec() });

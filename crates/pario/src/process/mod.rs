@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::file::File;
-pub use report::Report;
+pub use report::ProcessReport;
 
 /// Extents that are to be worked with; made by [`Cluster::process`].
 #[derive(Debug)]
@@ -26,25 +26,25 @@ pub struct Process<'f> {
 
 /// An operation that is to be done with extents, where they lie; made by [`Process::operation`].
 ///
-/// Nothing happens before one of the last four calls: [`collect`](Work::collect),
-/// [`merge`](Work::merge), [`for_each`](Work::for_each), [`write_to`](Work::write_to). All wait until
+/// Nothing happens before one of the last four calls: [`collect`](ProcessCall::collect),
+/// [`merge`](ProcessCall::merge), [`for_each`](ProcessCall::for_each), [`write_to`](ProcessCall::write_to). All wait until
 /// everything is done. The first failure, at whichever node, stops the others.
-pub struct Work<'f> {
+pub struct ProcessCall<'f> {
     file: &'f File,
     target: Option<&'f File>,
     extents: ExtentSelection,
     operation: String,
     parameters: Result<Vec<u8>, String>,
     is_traced: bool,
-    stopper: Stopper,
+    stopper: ProcessStopper,
     watch: Option<Box<Watch<'f>>>,
 }
 
-type Watch<'f> = dyn FnMut(&Report) + 'f;
+type Watch<'f> = dyn FnMut(&ProcessReport) + 'f;
 
-/// Gives work up, from any thread; made by [`Work::stopper`].
+/// Gives work up, from any thread; made by [`ProcessCall::stopper`].
 #[derive(Clone, Debug, Default)]
-pub struct Stopper(Arc<AtomicBool>);
+pub struct ProcessStopper(Arc<AtomicBool>);
 
 impl Cluster {
     /// Work with the extents of a file, done by the nodes that hold them. What they can do they know
@@ -61,7 +61,7 @@ impl Cluster {
     ///     cluster.options().read(true).write(true).create(true).extents().open("/tiles")?;
     /// for extent in 0..100 {
     ///     let place = ExtentPlacement { subfile: SubfileIndex(2), extent: ExtentIndex(extent) };
-    ///     tiles.write_extent(place, b"", &[7; 1000])?;
+    ///     tiles.write_extent(b"", &[7; 1000], place)?;
     /// }
     /// let histogram: Vec<u64> = cluster
     ///     .process(&tiles)
@@ -112,45 +112,45 @@ impl<'f> Process<'f> {
     }
 
     /// What is to be done with them, and how.
-    pub fn operation(self, name: &str, parameters: impl Serialize) -> Work<'f> {
+    pub fn operation(self, name: &str, parameters: impl Serialize) -> ProcessCall<'f> {
         let parameters = postcard::to_allocvec(&parameters).map_err(|error| error.to_string());
         self.work(name, parameters)
     }
 
     /// The same with parameters that are bytes already.
-    pub fn operation_with(self, name: &str, parameters: Vec<u8>) -> Work<'f> {
+    pub fn operation_with(self, name: &str, parameters: Vec<u8>) -> ProcessCall<'f> {
         self.work(name, Ok(parameters))
     }
 
-    fn work(self, name: &str, parameters: Result<Vec<u8>, String>) -> Work<'f> {
-        Work {
+    fn work(self, name: &str, parameters: Result<Vec<u8>, String>) -> ProcessCall<'f> {
+        ProcessCall {
             file: self.file,
             target: None,
             extents: self.extents,
             operation: name.to_owned(),
             parameters,
             is_traced: false,
-            stopper: Stopper::default(),
+            stopper: ProcessStopper::default(),
             watch: None,
         }
     }
 }
 
-impl<'f> Work<'f> {
-    /// Notes what was done when: it is in the [`Report`].
+impl<'f> ProcessCall<'f> {
+    /// Notes what was done when: it is in the [`ProcessReport`].
     pub fn trace(mut self, is_traced: bool) -> Self {
         self.is_traced = is_traced;
         self
     }
 
     /// Is told how far the work has come, several times a second, and at the end.
-    pub fn watch(mut self, watch: impl FnMut(&Report) + 'f) -> Self {
+    pub fn watch(mut self, watch: impl FnMut(&ProcessReport) + 'f) -> Self {
         self.watch = Some(Box::new(watch));
         self
     }
 
     /// What gives the work up.
-    pub fn stopper(&self) -> Stopper {
+    pub fn stopper(&self) -> ProcessStopper {
         self.stopper.clone()
     }
 
@@ -187,7 +187,7 @@ impl<'f> Work<'f> {
     pub fn for_each<T: DeserializeOwned>(
         self,
         mut work: impl FnMut(Option<ExtentPlacement>, T) -> Result<(), Error>,
-    ) -> Result<Report, Error> {
+    ) -> Result<ProcessReport, Error> {
         let operation = self.operation.clone();
         self.for_each_bytes(|place, bytes| {
             let result = postcard::from_bytes(&bytes).map_err(|error| {
@@ -202,7 +202,7 @@ impl<'f> Work<'f> {
     pub fn for_each_bytes(
         self,
         work: impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
-    ) -> Result<Report, Error> {
+    ) -> Result<ProcessReport, Error> {
         if self.file.record().kind != FileKind::Extents {
             let path = self.file.path();
             let text = "this is a file of bytes; work is done with the extents of files that were \
@@ -214,13 +214,13 @@ impl<'f> Work<'f> {
 
     /// Writes the extents that the operation makes to a file; it has the same layout as the one
     /// that is worked with. They are durable when the file was synced or closed.
-    pub fn write_to(mut self, target: &'f File) -> Result<Report, Error> {
+    pub fn write_to(mut self, target: &'f File) -> Result<ProcessReport, Error> {
         self.target = Some(target);
         self.for_each_bytes(|_, _| Ok(()))
     }
 }
 
-impl Stopper {
+impl ProcessStopper {
     /// Gives the work up: the call that waits for it fails within a moment.
     pub fn stop(&self) {
         self.0.store(true, Ordering::SeqCst);
@@ -232,7 +232,7 @@ impl Stopper {
     }
 }
 
-impl fmt::Debug for Work<'_> {
+impl fmt::Debug for ProcessCall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Work({:?} with {})", self.operation, self.file.path())
     }

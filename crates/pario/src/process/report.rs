@@ -5,7 +5,7 @@ use pario_proto::{ProcessProgress, WorkSpan};
 
 /// How far work with extents has come, and what it has cost.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct ProcessReport {
     /// All nodes together.
     pub progress: ProcessProgress,
     /// How many answers have come.
@@ -16,7 +16,7 @@ pub struct Report {
     nodes: Vec<ProcessProgress>,
 }
 
-impl Report {
+impl ProcessReport {
     pub(super) fn new(nodes: usize) -> Self {
         Self { nodes: vec![ProcessProgress::default(); nodes], ..Self::default() }
     }

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use crate::ways::raw_client::{RawClient, part, revoked};
 use crate::ways::{Site, Way, alone, tcp_of, until};
-use pario::{Access, CheckDepth, CheckRequest};
+use pario::Access;
+use pario::status::{CheckDepth, CheckRequest};
 use pario_net::{Address, Key, Space};
 use pario_proto::{Grant, PeerRequest, Request};
 use pario_server::Node;

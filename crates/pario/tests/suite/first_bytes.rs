@@ -2,8 +2,9 @@
 
 use std::sync::Barrier;
 
+use pario::status::{CheckDepth, CheckRequest};
+use pario::{Cluster, ExtentIndex, ExtentPlacement, SubfileIndex};
 use crate::ways::{Site, Way};
-use pario::{CheckDepth, CheckRequest, Cluster, ExtentIndex, ExtentPlacement, SubfileIndex};
 
 const UNIT: usize = 65_536;
 
@@ -57,7 +58,7 @@ fn subfiles_of_extents_too() {
         assert!(!file.delete_extent(place(1)).unwrap());
         assert_eq!(file.list_extents().unwrap().count(), 0);
         assert_eq!(site.subfiles(), 0);
-        file.write_extent(place(1), b"head", b"body").unwrap();
+        file.write_extent(b"head", b"body", place(1)).unwrap();
         assert_eq!(site.subfiles(), 1);
         file.sync().unwrap();
         let again = site.another().open("/e").unwrap();

@@ -4,10 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ways::{NodeProcess, Over, alone, any_port, connect_when_complete, key_options, tcp_of};
-use pario::{
-    CheckDepth, CheckReport, CheckRequest, Cluster, ExtentIndex, ExtentPlacement, FindingKind,
-    SubfileIndex,
-};
+use pario::status::{CheckDepth, CheckReport, CheckRequest, FindingKind};
+use pario::{Cluster, ExtentIndex, ExtentPlacement, SubfileIndex};
 use pario_server::{MissingNamespace, Node};
 
 const LOOK: CheckRequest =
@@ -141,7 +139,7 @@ fn a_flipped_bit_is_found_by_a_close_look() {
     let options = bench.cluster().options().read(true).write(true).create_new(true);
     let file = options.extents().disk_count(1).open("/e").unwrap();
     let place = ExtentPlacement { subfile: SubfileIndex(0), extent: ExtentIndex(4) };
-    file.write_extent(place, b"head", &[0x5a; 100_000]).unwrap();
+    file.write_extent(b"head", &[0x5a; 100_000], place).unwrap();
     file.close().unwrap();
     let close = CheckRequest { depth: CheckDepth::Everything, ..LOOK };
     assert_eq!(bench.cluster().check(close).unwrap().findings, []);
@@ -194,7 +192,7 @@ fn a_lost_namespace_is_rebuilt() {
     let options = cluster.options().read(true).write(true).create_new(true);
     let extents = options.extents().open("/extents").unwrap();
     let place = ExtentPlacement { subfile: SubfileIndex(2), extent: ExtentIndex(9) };
-    extents.write_extent(place, b"h", b"body").unwrap();
+    extents.write_extent(b"h", b"body", place).unwrap();
     drop(extents);
     let ids = |cluster: &Cluster| {
         let nodes = cluster.map().nodes;
@@ -312,7 +310,7 @@ fn a_deep_check_counts_bytes_with_and_without_checksum() {
     let options = bench.cluster().options().read(true).write(true).create_new(true);
     let file = options.extents().open("/extents").unwrap();
     let place = ExtentPlacement { subfile: SubfileIndex(0), extent: ExtentIndex(4) };
-    file.write_extent(place, b"head", &[1; 100]).unwrap();
+    file.write_extent(b"head", &[1; 100], place).unwrap();
     let deep = CheckRequest { depth: CheckDepth::Everything, ..LOOK };
     let report = bench.cluster().check(deep).unwrap();
     assert_eq!((report.verified_bytes, report.unverified_bytes), (104, 10_000));

@@ -78,15 +78,15 @@ fn an_open_file_goes_on_through_several_lifetimes() {
         for round in 0..4u8 {
             let bytes = vec![round; 400_000];
             file.write_at(&bytes, 0).unwrap();
-            extents.write_extent(place, &[round], &bytes).unwrap();
+            extents.write_extent(&[round], &bytes, place).unwrap();
             site.nodes[0].begin_grant_epochs(LIFETIME).unwrap();
             let mut back = vec![9; 400_000];
             file.read_exact_at(&mut back, 0).unwrap();
             assert!(back == bytes);
             site.nodes[0].begin_grant_epochs(LIFETIME).unwrap();
-            assert!(file.start_read(0, 400_000).unwrap().wait().unwrap() == bytes);
+            assert!(file.start_read_at(400_000, 0).unwrap().wait().unwrap() == bytes);
             site.nodes[0].begin_grant_epochs(LIFETIME).unwrap();
-            file.start_write(0, bytes.clone()).unwrap().wait().unwrap();
+            file.start_write_at(bytes.clone(), 0).unwrap().wait().unwrap();
             site.nodes[0].begin_grant_epochs(LIFETIME).unwrap();
             file.sync().unwrap();
             site.nodes[0].begin_grant_epochs(LIFETIME).unwrap();
@@ -195,7 +195,9 @@ fn open_files_are_renewed_after_a_restart_of_the_interface_node() {
             node = Node::start(&config, "local").unwrap();
             until("the client has noticed", || cluster.metadata("/").is_ok());
             node.begin_grant_epochs(LIFETIME).unwrap();
-            assert!(file.start_read(0, 100_000).unwrap().wait().unwrap() == vec![round; 100_000]);
+            assert!(
+                file.start_read_at(100_000, 0).unwrap().wait().unwrap() == vec![round; 100_000]
+            );
             file.sync().unwrap();
         }
         // A file that was deleted is not among them.

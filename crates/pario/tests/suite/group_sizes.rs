@@ -1,10 +1,12 @@
 //! Sizes of files that are open together, and started reads into memory of the caller, over every way
 //! to a cluster.
 
+
+use std::io::SeekFrom;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use pario::{Job, JobFiles, Mode};
 use crate::ways::{Site, Way};
-use pario::{Job, JobFiles, Mode, Seek};
 
 const SHARED: [Way; 4] = [Way::Socket, Way::ShortCut, Way::Tcp, Way::TwoNodes];
 
@@ -27,18 +29,18 @@ fn files_become_longer_and_never_shorter() {
         let site = Site::new(way);
         together(&site, 2, |files| {
             for mode in Mode::ALL {
-                let file = files.create("/sizes", mode).unwrap();
-                assert_eq!(file.extend(Seek::Start(300_000)).unwrap(), 300_000);
-                assert_eq!(file.extend(Seek::Start(10)).unwrap(), 300_000);
-                assert_eq!(file.extend(Seek::End(-10)).unwrap(), 300_000);
-                assert_eq!(file.extend(Seek::Current(-10)).unwrap(), 300_000);
-                assert!(file.extend(Seek::Start(u64::MAX)).is_err());
-                assert!(file.extend(Seek::End(i64::MAX)).is_err());
+                let file = group.create("/sizes", mode).unwrap();
+                assert_eq!(file.extend(SeekFrom::Start(300_000)).unwrap(), 300_000);
+                assert_eq!(file.extend(SeekFrom::Start(10)).unwrap(), 300_000);
+                assert_eq!(file.extend(SeekFrom::End(-10)).unwrap(), 300_000);
+                assert_eq!(file.extend(SeekFrom::Current(-10)).unwrap(), 300_000);
+                assert!(file.extend(SeekFrom::Start(u64::MAX)).is_err());
+                assert!(file.extend(SeekFrom::End(i64::MAX)).is_err());
                 assert_eq!(file.position().unwrap(), 0);
-                files.barrier().unwrap();
-                file.seek(Seek::Start(400_000)).unwrap();
-                files.barrier().unwrap();
-                assert_eq!(file.extend(Seek::Current(5)).unwrap(), 400_005);
+                group.barrier().unwrap();
+                file.seek(SeekFrom::Start(400_000)).unwrap();
+                group.barrier().unwrap();
+                assert_eq!(file.extend(SeekFrom::Current(5)).unwrap(), 400_005);
                 let mut bytes = vec![1; 400_005];
                 file.file().read_exact_at(&mut bytes, 0).unwrap();
                 assert!(bytes.iter().all(|byte| *byte == 0), "what was added are zeros");
@@ -58,7 +60,7 @@ fn what_others_write_meanwhile_is_not_cut() {
         for round in 0..300 {
             let place = (round * 3 + u64::from(files.job().rank())) * 100;
             file.file().write_at(&own, place).unwrap();
-            assert!(file.extend(Seek::Start(place + 50)).unwrap() >= place + 100);
+            assert!(file.extend(SeekFrom::Start(place + 50)).unwrap() >= place + 100);
             let mut seen = [0; 100];
             file.file().read_exact_at(&mut seen, place).unwrap();
             assert_eq!(seen, own);

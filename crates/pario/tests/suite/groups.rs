@@ -1,13 +1,18 @@
 //! Files that the processes of a job have open together, in every mode. The ranks are threads here,
 //! each with a connection of its own, as processes have.
 
-use std::sync::Mutex;
+
+use std::future::Future;
+use std::io::{Read, SeekFrom, Write};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use crate::ways::{Site, Way};
 use fastrand::Rng;
-use pario::{Cluster, Error, Job, JobFiles, Mode, Seek};
+use pario::{Cluster, Error, Job, JobFiles, Mode};
 
 /// The ways in which a process can be one of several.
 const SHARED: [Way; 4] = [Way::Socket, Way::ShortCut, Way::Tcp, Way::TwoNodes];
@@ -117,7 +122,7 @@ fn ranks_write_in_order_whatever_their_sizes() {
                 let part = vec![byte_of(files.job().rank()); len(files.job().rank(), round)];
                 file.write(&part).unwrap();
             }
-            file.seek(Seek::Start(0)).unwrap();
+            file.seek(SeekFrom::Start(0)).unwrap();
             for round in 0..12 {
                 let mut part = vec![0; len(files.job().rank(), round)];
                 assert_eq!(file.read(&mut part).unwrap(), part.len());
@@ -168,7 +173,7 @@ fn records_are_interleaved_and_independent() {
                 files.barrier().unwrap();
             }
             assert_eq!(file.position().unwrap(), 8 * 3 * 1000);
-            file.seek(Seek::Start(3000)).unwrap();
+            file.seek(SeekFrom::Start(3000)).unwrap();
             let mut record = [0; 1000];
             assert_eq!(file.read(&mut record).unwrap(), 1000);
             assert_eq!(record, [byte_of(files.job().rank()) + 4; 1000]);
@@ -200,7 +205,7 @@ fn what_all_do_is_done_once() {
                 file.write(&[round; 70_000]).unwrap();
             }
             assert_eq!(file.position().unwrap(), 6 * 70_000);
-            file.seek(Seek::Start(35_000)).unwrap();
+            file.seek(SeekFrom::Start(35_000)).unwrap();
             let mut bytes = vec![0; 70_000];
             for round in 0..5u8 {
                 assert_eq!(file.read(&mut bytes).unwrap(), 70_000);
@@ -250,8 +255,8 @@ fn what_one_reads_for_all_comes_to_all_where_the_file_ends_early() {
         together(&site, 3, |files| {
             let file = files.create("/f", Mode::Global).unwrap();
             file.write(&[7; 100]).unwrap();
-            file.seek(Seek::Start(0)).unwrap();
-            if files.job().rank() == 0 {
+            file.seek(SeekFrom::Start(0)).unwrap();
+            if group.rank() == 0 {
                 file.file().set_len(60).unwrap();
             }
             files.barrier().unwrap();
@@ -283,6 +288,121 @@ fn many_rounds_are_under_way() {
     }
 }
 
+/// Requests are dropped, their file is dropped before them or closed before them: every write is in
+/// the file all the same.
+#[test]
+fn started_writes_are_done_whatever_becomes_of_their_requests() {
+    const LEN: usize = 200_000;
+    for way in MEETINGS {
+        let site = Site::new(way);
+        for ending in 0..4 {
+            let path = format!("/f{ending}");
+            together(&site, 1, |group| {
+                let file = group.create(&path, Mode::Log).unwrap();
+                let begun: Vec<_> =
+                    (0..20u8).map(|round| file.start_write(vec![round; LEN]).unwrap()).collect();
+                match ending {
+                    0 => {
+                        drop(begun);
+                        file.close().unwrap();
+                    }
+                    1 => {
+                        file.close().unwrap();
+                        assert!(begun.iter().all(pario::Pending::is_done));
+                        begun.into_iter().for_each(|write| write.wait().unwrap());
+                    }
+                    2 => {
+                        drop(file);
+                        begun.into_iter().for_each(|write| write.wait().unwrap());
+                    }
+                    _ => {
+                        drop(file);
+                        drop(begun);
+                    }
+                }
+            });
+            let expected: Vec<u8> = (0..20).flat_map(|round| vec![round; LEN]).collect();
+            assert!(content(&site.cluster, &path) == expected, "{way:?}, {ending}");
+        }
+    }
+}
+
+/// A task that the thread of the file wakes runs on that thread, and waits there for later accesses
+/// and for the close: the thread performs them itself.
+#[test]
+fn a_task_on_the_thread_of_the_file_may_wait_for_the_file() {
+    struct Inline(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+    impl Wake for Inline {
+        fn wake(self: Arc<Self>) {
+            let work = self.0.lock().unwrap().take();
+            work.into_iter().for_each(|work| work());
+        }
+    }
+
+    let site = Site::new(Way::ShortCut);
+    for _ in 0..20 {
+        together(&site, 1, |group| {
+            let file = group.create("/f", Mode::Log).unwrap();
+            let mut first = file.start_write(vec![1; 4 << 20]).unwrap();
+            let second = file.start_write(vec![2; 1000]).unwrap();
+            let third = file.start_write(vec![3; 1000]).unwrap();
+            let unread = file.start_read(10).unwrap();
+            let (done, over) = std::sync::mpsc::channel();
+            let work = move || {
+                drop(second);
+                third.wait().unwrap();
+                file.close().unwrap();
+                assert!(unread.is_done());
+                done.send(()).unwrap();
+            };
+            let inline = Arc::new(Inline(Mutex::new(Some(Box::new(work)))));
+            let waker = Waker::from(inline.clone());
+            if let Poll::Ready(written) =
+                Pin::new(&mut first).poll(&mut Context::from_waker(&waker))
+            {
+                written.unwrap();
+                inline.wake();
+            }
+            over.recv().unwrap();
+        });
+        assert_eq!(content(&site.cluster, "/f").len(), (4 << 20) + 2000);
+    }
+}
+
+/// Lines of formatted text are written as a whole.
+#[test]
+fn lines_of_several_ranks_do_not_mix() {
+    for way in MEETINGS {
+        let site = Site::new(way);
+        together(&site, 4, |group| {
+            let log = group.create("/lines", Mode::Log).unwrap();
+            for number in 0..50 {
+                writeln!(&log, "rank {} says {number} and {:?}", group.rank(), "more").unwrap();
+            }
+            (&log).flush().unwrap();
+            log.close().unwrap();
+        });
+        let text = String::from_utf8(content(&site.cluster, "/lines")).unwrap();
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.sort_unstable();
+        let mut expected: Vec<String> = (0..4)
+            .flat_map(|rank| {
+                (0..50).map(move |number| format!("rank {rank} says {number} and \"more\""))
+            })
+            .collect();
+        expected.sort_unstable();
+        assert_eq!(lines, expected);
+        together(&site, 1, |group| {
+            let mut log = group.open("/lines", Mode::Async).unwrap();
+            let mut again = String::new();
+            log.read_to_string(&mut again).unwrap();
+            assert_eq!(again, text);
+            log.close().unwrap();
+        });
+    }
+}
+
 /// Two write the same bytes, on several disks, and two read some of them: nobody ever sees bytes of
 /// two writes.
 #[test]
@@ -298,13 +418,13 @@ fn overlapping_accesses_never_mix() {
             files.barrier().unwrap();
             let mut random = Rng::with_seed(files.job().rank().into());
             for round in 0..60 {
-                if files.job().rank() < 2 {
-                    bytes.fill(2 * round + byte_of(files.job().rank()));
-                    file.seek(Seek::Start(0)).unwrap();
+                if group.rank() < 2 {
+                    bytes.fill(2 * round + byte_of(group.rank()));
+                    file.seek(SeekFrom::Start(0)).unwrap();
                     file.write(&bytes).unwrap();
                 } else {
                     let from = random.usize(0..LEN / 2);
-                    file.seek(Seek::Start(from as u64)).unwrap();
+                    file.seek(SeekFrom::Start(from as u64)).unwrap();
                     let count = file.read(&mut bytes).unwrap();
                     assert_eq!(count, LEN - from);
                     let is_one = bytes[..count].iter().all(|byte| *byte == bytes[0]);
@@ -332,11 +452,11 @@ fn modes_change_and_the_pointer_stays() {
             file.set_mode(Mode::Record).unwrap();
             file.write(&[byte_of(files.job().rank()); 2]).unwrap();
             file.set_mode(Mode::Async).unwrap();
-            file.seek(Seek::Start(0)).unwrap();
+            file.seek(SeekFrom::Start(0)).unwrap();
             let mut bytes = [0; 16];
             assert_eq!(file.read(&mut bytes).unwrap(), 16);
             assert_eq!(&bytes, b"headabbcccaabbcc");
-            assert_eq!(file.seek(Seek::End(-2)).unwrap(), 14);
+            assert_eq!(file.seek(SeekFrom::End(-2)).unwrap(), 14);
             file.close().unwrap();
         });
     }
@@ -356,13 +476,13 @@ fn several_accesses_are_under_way_and_have_their_places() {
                     write.wait().unwrap();
                 }
                 if mode == Mode::Log {
-                    files.barrier().unwrap();
-                    if files.job().rank() == 0 {
-                        file.seek(Seek::Start(0)).unwrap();
+                    group.barrier().unwrap();
+                    if group.rank() == 0 {
+                        file.seek(SeekFrom::Start(0)).unwrap();
                     }
                     files.barrier().unwrap();
                 } else {
-                    file.seek(Seek::Start(0)).unwrap();
+                    file.seek(SeekFrom::Start(0)).unwrap();
                 }
                 let reads: Vec<_> = (0..10).map(|_| file.start_read(500).unwrap()).collect();
                 for (round, read) in (0..10).zip(reads) {
@@ -395,7 +515,7 @@ fn disagreement_is_told_to_all() {
             assert!(text.contains(who), "{text}");
             assert_eq!(file.position().unwrap(), 8, "the pointer is where it was");
             file.write(b"34").unwrap();
-            let error = file.seek(Seek::Start(files.job().rank().into())).unwrap_err();
+            let error = file.seek(SeekFrom::Start(group.rank().into())).unwrap_err();
             assert!(error.to_string().contains("rank 0 called seek to byte 0"), "{error}");
             file.set_mode(Mode::Global).unwrap();
             let len = if files.job().rank() == 1 { 5 } else { 4 };

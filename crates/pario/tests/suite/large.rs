@@ -1,7 +1,8 @@
 //! Large sparse files: arithmetic up to 2^62, and where the file systems end.
 
+
+use pario::{Error, File};
 use crate::ways::{Way, in_every_way};
-use pario::{ByteRange, Error, File};
 
 const TIB: u64 = 1 << 40;
 
@@ -31,9 +32,9 @@ fn a_file_of_a_tebibyte_has_its_bytes_where_they_belong() {
                 mark(&file, offset);
             }
             assert_eq!(file.len().unwrap(), TIB);
-            let ranges = offsets.map(|offset| ByteRange::new(offset, 5).unwrap());
+            let ranges = offsets.map(|offset| offset..offset + 5);
             let mut bytes = [0; 30];
-            assert_eq!(file.read_list(&ranges, &mut bytes).unwrap(), 30);
+            assert_eq!(file.read_list(&mut bytes, &ranges).unwrap(), 30);
             assert_eq!(&bytes, b"byte byte byte byte byte byte ");
             file.write_at(b"x", TIB).unwrap();
             assert_eq!(file.len().unwrap(), TIB + 1);

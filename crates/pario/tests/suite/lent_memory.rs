@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::gate::Gate;
 use crate::ways::{Site, Way};
-use pario::{Cluster, ClusterOptions};
+use pario::{Cluster, ClusterOptions, ExtentIndex, ExtentPlacement, SubfileIndex};
 use pario_net::{
     Bulk, BulkBuffer, IncomingRequest, LinkChoice, PortOptions, RecvError, Responder, RpcClient,
     RpcServer, Space,
@@ -100,7 +100,13 @@ fn pass_on(
     twist: &Mutex<Twist>,
 ) {
     let request = &asked.request.request;
-    let is_data = matches!(request, Request::Read { .. } | Request::Write { .. });
+    let is_data = matches!(
+        request,
+        Request::Read { .. }
+            | Request::Write { .. }
+            | Request::ReadExtent { .. }
+            | Request::WriteExtent { .. }
+    );
     let mut answer = real.start(asked.request).unwrap().wait().unwrap();
     if let Ok(Reply::Welcome { map, descriptors, .. }) = &mut answer.result {
         map.nodes[0].address = address.to_owned();
@@ -134,7 +140,7 @@ fn what_an_honest_node_answers_is_read() {
     let mut memory = vec![9; LEN];
     assert_eq!(file.read_at(&mut memory, 0).unwrap(), LEN);
     assert!(memory == content());
-    assert!(file.start_read(0, LEN).unwrap().wait().unwrap()[..] == content());
+    assert!(file.start_read_at(LEN, 0).unwrap().wait().unwrap()[..] == content());
     let links = liar.space.counters().links;
     assert!(!links.is_empty() && links.iter().all(|link| link.carrier == "tcp"));
     // Beyond the end, and over it.
@@ -164,7 +170,7 @@ fn answers_that_do_not_fit_are_errors() {
         let mut memory = vec![9; LEN];
         let error = file.read_at(&mut memory, 0).unwrap_err().to_string();
         assert!(error.contains("does not belong to the question"), "{number}: {error}");
-        assert!(file.start_read(0, LEN).unwrap().wait().is_err(), "{number}");
+        assert!(file.start_read_at(LEN, 0).unwrap().wait().is_err(), "{number}");
         liar.twist(|answer, to| to.send_now(answer));
         assert_eq!(file.read_at(&mut memory, 0).unwrap(), LEN);
         assert!(memory == content(), "{number}");
@@ -196,10 +202,11 @@ fn late_answers_do_not_reach_memory_that_was_given_back() {
 #[test]
 fn late_answers_do_not_reach_memory_of_a_dropped_request() {
     let (liar, _site) = set_up();
-    let cluster = liar.connect(LONG);
+    let cluster = liar.connect(SHORT);
     let file = cluster.open("/file").unwrap();
     let kept = liar.hold();
-    drop(file.start_read(0, LEN).unwrap());
+    // The drop waits for the answers, until the time limit.
+    drop(file.start_read_at(LEN, 0).unwrap());
     // The pool gives what came back last.
     let mut memory = BulkBuffer::new(LEN);
     memory.fill(7);
@@ -305,4 +312,74 @@ fn a_link_that_is_lost_in_the_middle_of_a_write_gives_the_memory_back() {
         writing.join().unwrap().unwrap_err();
     });
     drop(memory);
+}
+
+fn release(held: impl IntoIterator<Item = (ReplyMessage<Bulk>, Responding)>) {
+    held.into_iter().for_each(|(answer, to)| to.send_now(answer));
+}
+
+/// The node answers the last request first, when all have come to it.
+#[test]
+fn several_extents_are_under_way_at_once() {
+    let (liar, _site) = set_up();
+    let cluster = liar.connect(LONG);
+    let options = cluster.options().read(true).write(true).create(true);
+    let file = options.extents().open("/extents").unwrap();
+    let place = |number: u8| ExtentPlacement {
+        subfile: SubfileIndex(u32::from(number) % 4),
+        extent: ExtentIndex(u64::from(number)),
+    };
+    let kept = liar.hold();
+    let held = |count| -> Vec<_> { (0..count).map(|_| kept.recv().unwrap()).collect() };
+    let writes: Vec<_> = (0..8)
+        .map(|number| file.start_write_extent(vec![number], vec![number; 50_000], place(number)))
+        .collect::<Result<_, _>>()
+        .unwrap();
+    // Asking sends what was started.
+    assert!(writes.iter().all(|write| !write.is_done()));
+    release(held(8).into_iter().rev());
+    writes.into_iter().for_each(|write| write.wait().unwrap());
+    let mut reads: Vec<_> = (0..9)
+        .map(|number| file.start_read_extent(place(number)))
+        .collect::<Result<_, _>>()
+        .unwrap();
+    assert!(reads.iter().all(|read| !read.is_done()));
+    release(held(9).into_iter().rev());
+    assert_eq!(reads.pop().unwrap().wait().unwrap(), None);
+    for (number, read) in (0..).zip(reads) {
+        let extent = read.wait().unwrap().unwrap();
+        assert!(extent.header[..] == [number] && extent.body[..] == vec![number; 50_000]);
+    }
+}
+
+/// Dropping a started write, and closing its file, wait for the answer of the node.
+#[test]
+fn started_writes_are_over_when_they_are_dropped_and_when_the_file_is_closed() {
+    let (liar, _site) = set_up();
+    let cluster = liar.connect(LONG);
+    let options = cluster.options().read(true).write(true);
+    let file = options.open("/file").unwrap();
+    let kept = liar.hold();
+    let dropped = file.start_write_at(vec![1; 1000], 0).unwrap();
+    let dropping = std::thread::spawn(move || drop(dropped));
+    let held = kept.recv().unwrap();
+    assert!(!dropping.is_finished());
+    release([held]);
+    dropping.join().unwrap();
+    let (first, second) = (
+        file.start_write_at(vec![2; 1000], 1000).unwrap(),
+        file.start_write_at(vec![3; 1000], 2000).unwrap(),
+    );
+    let closing = std::thread::spawn(move || file.close());
+    let held: Vec<_> = (0..2).map(|_| kept.recv().unwrap()).collect();
+    assert!(!closing.is_finished() && !first.is_done() && !second.is_done());
+    release(held);
+    closing.join().unwrap().unwrap();
+    assert!(first.is_done());
+    first.wait().unwrap();
+    drop(second);
+    liar.twist(|answer, to| to.send_now(answer));
+    let mut bytes = [0; 3000];
+    cluster.open("/file").unwrap().read_exact_at(&mut bytes, 0).unwrap();
+    assert!(bytes.chunks(1000).zip(1..).all(|(bytes, byte)| *bytes == [byte; 1000]));
 }

@@ -3,8 +3,9 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use pario::status::LOCK_END;
+use pario::{Cluster, Error, Failure, File, LockKind};
 use crate::ways::{Site, Way, until};
-use pario::{Cluster, Error, Failure, File, LOCK_END, LockKind};
 
 const SHARED: LockKind = LockKind::Shared;
 const ALONE: LockKind = LockKind::Exclusive;
@@ -98,7 +99,7 @@ fn who_waits_is_seen_served_in_order_and_can_give_up() {
             waits[0].to_string().contains(" waits for bytes 3 to 4 of /f (exclusive), locked by")
         );
         let given_up = one.start_lock(9..10, ALONE).unwrap();
-        assert!(!given_up.withdraw().unwrap());
+        assert!(given_up.cancel().unwrap().is_none());
         drop(one.start_lock(9..10, ALONE).unwrap());
         until_waiting(&site.cluster, 2);
         let mut second = pin!(second);
@@ -115,7 +116,7 @@ fn who_waits_is_seen_served_in_order_and_can_give_up() {
             }
             Poll::Pending => false,
         });
-        assert!(holder.start_lock(..4, ALONE).unwrap().withdraw().is_ok());
+        assert!(holder.start_lock(..4, ALONE).unwrap().cancel().is_ok());
     });
 }
 

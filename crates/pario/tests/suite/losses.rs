@@ -3,6 +3,8 @@
 //!
 //! Ranks and nodes are processes: this test program again.
 
+
+use std::io::SeekFrom;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -10,8 +12,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use pario::{Cluster, ClusterOptions, Job, Mode};
 use crate::ways::{NodeProcess, connect_when_complete, key_options, write_key};
-use pario::{Cluster, ClusterOptions, Job, Mode, Seek};
 
 const MODES: [Mode; 6] =
     [Mode::Unix, Mode::Log, Mode::Sync, Mode::Record, Mode::Global, Mode::Async];
@@ -91,7 +93,7 @@ fn rank_process() {
     let options = files.options(mode).read(true).write(true).create(true).unit(4096);
     let file = options.open(&file_of(mode)).unwrap();
     if matches!(mode, Mode::Unix | Mode::Async) {
-        file.seek(Seek::Start(u64::from(rank) * APART)).unwrap();
+        file.seek(SeekFrom::Start(u64::from(rank) * APART)).unwrap();
     }
     let error = (0..).find_map(|number| {
         let result = match (number == ROUNDS, then) {

@@ -1,10 +1,11 @@
 //! Random operations on a file of bytes against a plain vector of bytes, in every way.
 
 use std::io::{IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 
 use crate::ways::{Site, in_every_way};
 use fastrand::Rng;
-use pario::{ByteRange, Cluster, File};
+use pario::{Cluster, File};
 
 const RUNS: u64 = 60;
 const OPERATIONS: usize = 50;
@@ -157,7 +158,7 @@ impl<'c> Pair<'c> {
     fn write_list(&mut self) {
         let ranges = self.ranges(false);
         let bytes = self.random_bytes(ranges.iter().map(|(_, len)| len).sum());
-        self.file.write_list(&as_ranges(&ranges), &bytes).unwrap();
+        self.file.write_list(&bytes, &as_ranges(&ranges)).unwrap();
         let mut rest = &bytes[..];
         for (offset, len) in ranges {
             let (now, later) = rest.split_at(len);
@@ -170,7 +171,7 @@ impl<'c> Pair<'c> {
     fn read_list(&mut self) {
         let ranges = self.ranges(true);
         let mut buffer = vec![0xee; ranges.iter().map(|(_, len)| len).sum()];
-        let count = self.file.read_list(&as_ranges(&ranges), &mut buffer).unwrap();
+        let count = self.file.read_list(&mut buffer, &as_ranges(&ranges)).unwrap();
         let (mut expected, mut before_end) = (Vec::new(), 0);
         for (offset, len) in ranges {
             let there = self.expected(offset, len);
@@ -212,7 +213,7 @@ impl<'c> Pair<'c> {
         self.random.shuffle(&mut writes);
         let mut started: Vec<_> = writes
             .iter()
-            .map(|(offset, bytes)| self.file.start_write(*offset as u64, bytes.clone()).unwrap())
+            .map(|(offset, bytes)| self.file.start_write_at(bytes.clone(), *offset as u64).unwrap())
             .collect();
         while !started.is_empty() {
             let number = self.random.usize(0..started.len());
@@ -225,7 +226,7 @@ impl<'c> Pair<'c> {
         let mut started: Vec<_> = ranges
             .iter()
             .map(|(offset, len)| {
-                (self.file.start_read(*offset as u64, *len).unwrap(), *offset, *len)
+                (self.file.start_read_at(*len, *offset as u64).unwrap(), *offset, *len)
             })
             .collect();
         let mut random = self.random.clone();
@@ -291,8 +292,7 @@ impl<'c> Pair<'c> {
     }
 }
 
-fn as_ranges(ranges: &[(usize, usize)]) -> Vec<ByteRange> {
-    let range =
-        |&(offset, len): &(usize, usize)| ByteRange::new(offset as u64, len as u64).unwrap();
+fn as_ranges(ranges: &[(usize, usize)]) -> Vec<Range<u64>> {
+    let range = |&(offset, len): &(usize, usize)| offset as u64..(offset + len) as u64;
     ranges.iter().map(range).collect()
 }

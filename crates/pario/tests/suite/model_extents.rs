@@ -54,6 +54,28 @@ fn compare_list(file: &File, model: &Model) {
     assert_eq!(metadata.subfiles.iter().map(|s| s.extents).sum::<u64>(), model.len() as u64);
 }
 
+/// Writes several extents at once. Some requests are waited for, the others dropped.
+fn start_several(file: &File, disks: u32, random: &mut Rng, model: &mut Model) {
+    let mut started = BTreeMap::new();
+    for _ in 0..random.usize(1..12) {
+        let key = (random.u32(0..disks), random_index(random));
+        // Of two writes of one extent, either may be the last.
+        if started.contains_key(&key) {
+            continue;
+        }
+        let (header, body) = (random_bytes(random, 300), random_bytes(random, 100 << 10));
+        let write = file.start_write_extent(header.clone(), body.clone(), place(key.0, key.1));
+        started.insert(key, write.unwrap());
+        model.insert(key, (header, body));
+    }
+    for write in started.into_values() {
+        match random.bool() {
+            true => write.wait().unwrap(),
+            false => drop(write),
+        }
+    }
+}
+
 #[test]
 fn a_file_of_extents_is_like_a_map() {
     in_every_way(|site| {
@@ -70,11 +92,11 @@ fn a_file_of_extents_is_like_a_map() {
             for _ in 0..OPERATIONS {
                 let (subfile, extent) = (random.u32(0..disks), random_index(&mut random));
                 let place = place(subfile, extent);
-                match random.u32(0..10) {
+                match random.u32(0..12) {
                     0..=3 => {
                         let header = random_bytes(&mut random, 300);
                         let body = random_bytes(&mut random, 300 << 10);
-                        file.write_extent(place, &header, &body).unwrap();
+                        file.write_extent(&header, &body, place).unwrap();
                         model.insert((subfile, extent), (header, body));
                     }
                     4..=6 => {
@@ -87,6 +109,21 @@ fn a_file_of_extents_is_like_a_map() {
                         assert_eq!(was_there, model.remove(&(subfile, extent)).is_some());
                     }
                     8 => compare_list(&file, &model),
+                    9 => start_several(&file, disks, &mut random, &mut model),
+                    10 => {
+                        let keys: Vec<_> =
+                            model.keys().copied().chain([(subfile, extent)]).collect();
+                        let reads: Vec<_> = keys
+                            .iter()
+                            .map(|key| file.start_read_extent(self::place(key.0, key.1)).unwrap())
+                            .collect();
+                        for (key, read) in keys.iter().zip(reads).rev() {
+                            let found = read.wait().unwrap();
+                            let found =
+                                found.map(|found| (found.header.to_vec(), found.body.to_vec()));
+                            assert!(found.as_ref() == model.get(key), "{key:?}");
+                        }
+                    }
                     _ => {
                         file.close().unwrap();
                         file = open();
@@ -112,9 +149,9 @@ fn many_extents_are_listed_in_order() {
         let options = site.cluster.options().read(true).write(true).create(true);
         let file = options.extents().disk_count(2).open("/many").unwrap();
         for number in (0..5000).rev() {
-            file.write_extent(place(1, number * 3), b"", b"x").unwrap();
+            file.write_extent(b"", b"x", place(1, number * 3)).unwrap();
         }
-        file.write_extent(place(0, 9), b"", b"").unwrap();
+        file.write_extent(b"", b"", place(0, 9)).unwrap();
         let listed: Vec<_> = file.list_extents().unwrap().map(|found| found.unwrap().0).collect();
         let expected: Vec<_> =
             std::iter::once(place(0, 9)).chain((0..5000).map(|n| place(1, n * 3))).collect();

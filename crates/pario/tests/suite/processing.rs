@@ -30,7 +30,7 @@ fn filled(cluster: &Cluster, path: &str, seed: u64) -> (File, Extents) {
         let header: Vec<u8> = (0..random.usize(0..20)).map(|_| random.u8(..)).collect();
         let len = [0, 1, 100, 5_000, 70_000][random.usize(0..5)];
         let body: Vec<u8> = (0..len).map(|_| random.u8(..)).collect();
-        file.write_extent(place, &header, &body).unwrap();
+        file.write_extent(&header, &body, place).unwrap();
         extents.insert(place, (header, body));
     }
     (file, extents)
@@ -164,7 +164,7 @@ fn what_goes_wrong_is_told_with_the_node_and_the_extent() {
     in_every_way(|site| {
         let cluster = &site.cluster;
         let (file, _) = filled(cluster, "/file", 3);
-        file.write_extent(place(1, 77), b"", b"x").unwrap();
+        file.write_extent(b"", b"x", place(1, 77)).unwrap();
         let failed = |error: Error| match error {
             Error::File { path, failure } if path == "/file" => failure,
             error => panic!("{error:?}"),
@@ -234,7 +234,7 @@ fn many(cluster: &Cluster) -> (File, usize) {
     let file = create(cluster, "/many");
     let count: usize = 400;
     for number in 0..count as u64 {
-        file.write_extent(place((number % 4) as u32, number / 4), b"", b"x").unwrap();
+        file.write_extent(b"", b"x", place((number % 4) as u32, number / 4)).unwrap();
     }
     (file, count)
 }
@@ -246,7 +246,7 @@ fn a_caller_that_takes_its_time_is_waited_for() {
         let len = 400_000usize;
         let (came, done_meanwhile, most) = (Cell::new(0), Cell::new(0), Cell::new(0));
         let work = site.cluster.process(&file).operation("long", len);
-        let watch = |report: &pario::Report| {
+        let watch = |report: &pario::ProcessReport| {
             if done_meanwhile.get() == 0 && came.get() > 1 {
                 done_meanwhile.set(report.progress.done);
             }

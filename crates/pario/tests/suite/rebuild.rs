@@ -7,10 +7,8 @@ use std::time::Duration;
 use crate::ways::{
     NodeProcess, alone, any_port, connect_when_complete, key_options, tcp_of, until,
 };
-use pario::{
-    CheckDepth, CheckReport, CheckRequest, Cluster, ClusterOptions, ExtentIndex, ExtentPlacement,
-    FindingKind, SubfileIndex,
-};
+use pario::status::{CheckDepth, CheckReport, CheckRequest, FindingKind};
+use pario::{Cluster, ClusterOptions, ExtentIndex, ExtentPlacement, SubfileIndex};
 use pario_server::Node;
 use pario_server::config::{Config, ShortCut};
 use pario_store::medium::Pace;
@@ -123,7 +121,7 @@ fn what_was_synced_and_is_lost_stays_an_error_through_every_rebuild() {
     let file = options().extents().open("/extents").unwrap();
     for subfile in 0..4 {
         let place = ExtentPlacement { subfile: SubfileIndex(subfile), extent: ExtentIndex(1) };
-        file.write_extent(place, b"", b"body").unwrap();
+        file.write_extent(b"", b"body", place).unwrap();
     }
     file.close().unwrap();
     let lost = [(FindingKind::Missing, false); 2];
@@ -171,9 +169,9 @@ fn owners_and_modes_come_from_the_disks() {
         .open("/extents")
         .unwrap()
         .write_extent(
-            ExtentPlacement { subfile: SubfileIndex(0), extent: ExtentIndex(0) },
             b"",
             b"x",
+            ExtentPlacement { subfile: SubfileIndex(0), extent: ExtentIndex(0) },
         )
         .unwrap();
     bench.cluster().set_mode("/extents", 0o444).unwrap();
@@ -231,9 +229,9 @@ fn renamed_files_are_rebuilt_under_their_new_names() {
     file.write_at(&[5; 3000], 1000).unwrap();
     file.close().unwrap();
     let file = options().extents().open("/extents").unwrap();
-    file.write_extent(place_of(0), b"", b"before").unwrap();
+    file.write_extent(b"", b"before", place_of(0)).unwrap();
     cluster.rename("/extents", "/images").unwrap();
-    file.write_extent(place_of(1), b"", b"after").unwrap();
+    file.write_extent(b"", b"after", place_of(1)).unwrap();
     file.close().unwrap();
 
     let disks = bench.disks();

@@ -6,10 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::ways::{NodeProcess, alone, interface_status, until};
 use fastrand::Rng;
-use pario::{
-    CheckDepth, CheckRequest, Cluster, ClusterOptions, ErrorKind, ExtentIndex, ExtentPlacement,
-    SubfileIndex,
-};
+use pario::status::{CheckDepth, CheckRequest};
+use pario::{Cluster, ClusterOptions, ErrorKind, ExtentIndex, ExtentPlacement, SubfileIndex};
 use pario_server::Node;
 
 fn options(short_cut: bool) -> ClusterOptions {
@@ -120,7 +118,7 @@ fn a_client_outlives_its_node() {
     let place = ExtentPlacement { subfile: SubfileIndex(1), extent: ExtentIndex(3) };
     for round in 0..4u8 {
         file.write_at(&[round; 200_000], 0).unwrap();
-        extents.write_extent(place, &[round], &[round; 1000]).unwrap();
+        extents.write_extent(&[round], &[round; 1000], place).unwrap();
         node.kill();
         let fails = |what: &str, work: &dyn Fn() -> Result<(), pario::Error>| {
             let begun = Instant::now();
@@ -133,7 +131,7 @@ fn a_client_outlives_its_node() {
         };
         fails("read", &|| file.read_at(&mut [0; 10], 0).map(|_| ()));
         fails("write", &|| file.write_at(&[9; 10], 1 << 20));
-        fails("start", &|| file.start_read(0, 10).and_then(|read| read.wait()).map(|_| ()));
+        fails("start", &|| file.start_read_at(10, 0).and_then(|read| read.wait()).map(|_| ()));
         fails("len", &|| file.len().map(|_| ()));
         fails("sync", &|| file.sync());
         fails("extent", &|| extents.read_extent(place).map(|_| ()));
@@ -220,7 +218,10 @@ fn one_of_two_nodes_dies() {
     let report = cluster.check(what).unwrap();
     assert_eq!(report.silent_nodes, ["b"]);
     assert!(
-        report.findings.iter().all(|found| found.kind == pario::FindingKind::UnfinishedDeletion)
+        report
+            .findings
+            .iter()
+            .all(|found| found.kind == pario::status::FindingKind::UnfinishedDeletion)
     );
     let first = crate::ways::tcp_of(&site.nodes[0].address());
     let child = NodeProcess::start(site.dir.path(), "b", Some(first));

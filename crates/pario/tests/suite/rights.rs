@@ -109,8 +109,8 @@ fn obey(cluster: &Cluster, file: &mut Option<File>, line: &str) -> Result<String
         ["create", path] => drop(cluster.create(path)?),
         ["read"] => open().read_exact_at(&mut bytes, 0)?,
         ["write"] => open().write_at(b"mine", 0)?,
-        ["start-read"] => drop(open().start_read(0, 4)?.wait()?),
-        ["start-write"] => open().start_write(0, &b"mine"[..])?.wait()?,
+        ["start-read"] => drop(open().start_read_at(4, 0)?.wait()?),
+        ["start-write"] => open().start_write_at(&b"mine"[..], 0)?.wait()?,
         ["len"] => return Ok(open().len()?.to_string()),
         ["resize"] => open().set_len(4)?,
         ["sync"] => open().sync()?,
@@ -123,8 +123,8 @@ fn obey(cluster: &Cluster, file: &mut Option<File>, line: &str) -> Result<String
         }
         ["owner", path, uid] => drop(cluster.set_owner(path, Some(uid.parse().unwrap()), None)?),
         ["stop"] => drop(cluster.stop(None)?),
-        ["check"] => drop(cluster.check(pario::CheckRequest {
-            depth: pario::CheckDepth::Names,
+        ["check"] => drop(cluster.check(pario::status::CheckRequest {
+            depth: pario::status::CheckDepth::Names,
             is_repair: false,
             is_rebuild: false,
         })?),

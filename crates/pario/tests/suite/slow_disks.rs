@@ -57,7 +57,7 @@ fn nothing_goes_around_a_slow_disk() {
         extent: ExtentIndex(u64::from(extent)),
     };
     for extent in 0..READS {
-        tiles.write_extent(place(extent), b"", &bytes).unwrap();
+        tiles.write_extent(b"", &bytes, place(extent)).unwrap();
     }
     let begun = Instant::now();
     std::thread::scope(|scope| {

@@ -5,9 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use crate::ways::{NodeProcess, Site, Way, tcp_of};
-use pario::{
-    Access, DiskId, ExtentIndex, ExtentPlacement, Failure, FilePath, Identity, SubfileIndex,
-};
+use pario::status::Identity;
+use pario::{Access, DiskId, ExtentIndex, ExtentPlacement, Failure, FilePath, SubfileIndex};
 use pario_net::{Address, Bulk, Key, LinkChoice, RpcClient, Space, SpaceId};
 use pario_proto::{
     DiskChoice, Grant, LayoutChoice, NamespaceRequest, PROTOCOL_VERSION, PeerKind, PeerRequest,
@@ -305,11 +304,12 @@ fn a_rebuild_believes_nothing_that_a_descriptor_can_write() {
     let address = format!("tcp:{}", tcp_of(&site.nodes[0].address()));
     let options = crate::ways::key_options(site.dir.path());
     let cluster = pario::Cluster::connect_with(&address, options).unwrap();
-    let (depth, is_repair, is_rebuild) = (pario::CheckDepth::Everything, false, true);
-    let report = cluster.check(pario::CheckRequest { depth, is_repair, is_rebuild }).unwrap();
+    let (depth, is_repair, is_rebuild) = (pario::status::CheckDepth::Everything, false, true);
+    let report =
+        cluster.check(pario::status::CheckRequest { depth, is_repair, is_rebuild }).unwrap();
     let told: Vec<_> =
         report.findings.iter().map(|found| (found.kind, found.path.clone())).collect();
-    let rebuilt = |path| (pario::FindingKind::Rebuilt, Some(FilePath::new(path).unwrap()));
+    let rebuilt = |path| (pario::status::FindingKind::Rebuilt, Some(FilePath::new(path).unwrap()));
     // Newer files are rebuilt first.
     assert_eq!(told, [rebuilt("/other"), rebuilt("/f")]);
     let mut bytes = [0; 4];

@@ -40,6 +40,16 @@ pub enum Seek {
     End(i64),
 }
 
+impl From<std::io::SeekFrom> for Seek {
+    fn from(seek: std::io::SeekFrom) -> Self {
+        match seek {
+            std::io::SeekFrom::Start(offset) => Self::Start(offset),
+            std::io::SeekFrom::Current(distance) => Self::Current(distance),
+            std::io::SeekFrom::End(distance) => Self::End(distance),
+        }
+    }
+}
+
 /// The access would lie beyond the largest file, or before its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("the access would lie outside of the largest file, 2^62 bytes")]

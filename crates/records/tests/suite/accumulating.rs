@@ -25,24 +25,26 @@ fn add_to_all(machines: Machines) {
         let reals: Vec<f64> = numbers.iter().map(|number| *number as f64).collect();
         let started: Vec<_> = (0..3)
             .map(|_| {
-                file.start_accumulate(whole, bytes(1, count * 8), 10, numbers.clone()).unwrap()
+                file.start_accumulate(numbers.clone(), 10, whole, bytes(1, count * 8)).unwrap()
             })
             .collect();
         for _ in 0..3 {
-            file.accumulate(real, bytes(1, count * 8), 0.5, &reals).unwrap();
+            file.accumulate(&reals, 0.5, real, bytes(1, count * 8)).unwrap();
         }
         for request in started {
             assert_eq!(request.wait().unwrap(), numbers);
         }
         team.barrier().unwrap();
         let mut found = vec![0; count * 8];
-        file.read(whole, bytes(1, found.len()), &mut found).unwrap();
+        let len = found.len();
+        file.read(&mut found, whole, bytes(1, len)).unwrap();
         for (number, found) in found.chunks(8).enumerate() {
             let found = i64::from_ne_bytes(found.try_into().unwrap());
             assert_eq!(found, 3 * 10 * (4 * number as i64 + 6));
         }
         let mut found = vec![0; count * 8];
-        file.read(real, bytes(1, found.len()), &mut found).unwrap();
+        let len = found.len();
+        file.read(&mut found, real, bytes(1, len)).unwrap();
         for (number, found) in found.chunks(8).enumerate() {
             let found = f64::from_ne_bytes(found.try_into().unwrap());
             assert_eq!(found, 3.0 * 0.5 * (4 * number + 6) as f64);
@@ -64,11 +66,11 @@ fn add_to_one(machines: Machines, times: u64) {
         let file = RecordFile::create(&team, dir.path().join("file")).unwrap();
         let record = file.create_record_irregular(&[4, 0, 4, 0]).unwrap();
         for _ in 0..times {
-            file.accumulate(record, 0..=7, 1, &[1_u64]).unwrap();
+            file.accumulate(&[1_u64], 1, record, 0..8).unwrap();
         }
         team.barrier().unwrap();
         let mut found = [0; 8];
-        file.read(record, 0..=7, &mut found).unwrap();
+        file.read(&mut found, record, 0..8).unwrap();
         assert_eq!(u64::from_ne_bytes(found), 4 * times);
         file.close().unwrap();
     });
@@ -80,14 +82,14 @@ fn memory_may_have_gaps() {
     together(1, |team| {
         let file = RecordFile::create(&team, dir.path().join("file")).unwrap();
         let record = file.create_record(12).unwrap();
-        file.accumulate_strided(record, 0..=11, 2, &[1_u32, 9, 9, 2, 9, 9, 3], 3).unwrap();
+        file.accumulate_strided(&[1_u32, 9, 9, 2, 9, 9, 3], 3, 2, record, 0..12).unwrap();
         let mut found = [0; 12];
-        file.read(record, 0..=11, &mut found).unwrap();
+        file.read(&mut found, record, 0..12).unwrap();
         let expected: Vec<u8> = [2_u32, 4, 6].iter().flat_map(|n| n.to_ne_bytes()).collect();
         assert_eq!(found.as_slice(), expected);
-        let error = file.accumulate(record, 0..=9, 1, &[1_u32, 2]).unwrap_err().to_string();
+        let error = file.accumulate(&[1_u32, 2], 1, record, 0..10).unwrap_err().to_string();
         assert!(error.contains("no whole number of numbers of 4 bytes"), "{error}");
-        let error = file.accumulate(record, 0..=11, 1, &[1_u32, 2]).unwrap_err().to_string();
+        let error = file.accumulate(&[1_u32, 2], 1, record, 0..12).unwrap_err().to_string();
         assert!(error.contains("are 3 numbers of 4 bytes"), "{error}");
     });
 }

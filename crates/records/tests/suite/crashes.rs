@@ -47,7 +47,7 @@ impl Place {
             for info in file.records() {
                 let mut first = [0];
                 if info.len > 0 {
-                    file.read(info.id, 0..=0, &mut first)?;
+                    file.read(&mut first, info.id, 0..1)?;
                 }
                 records.push((info.id.number(), first[0]));
             }
@@ -66,7 +66,7 @@ fn a_change_that_not_all_parts_have_is_none() {
     together(3, |team| {
         let file = RecordFile::create(&team, place.path()).unwrap();
         let record = file.create_record(100).unwrap();
-        file.write(record, 0..=0, &[7]).unwrap();
+        file.write(&[7], record, 0..1).unwrap();
         file.create_record(100).unwrap();
         file.close().unwrap();
     });
@@ -101,7 +101,7 @@ fn a_change_that_not_all_parts_have_is_none() {
                 let file = RecordFile::open(&team, place.path()).unwrap();
                 let record = file.create_record(9000).unwrap();
                 let mut all = vec![1; 9000];
-                file.read(record, bytes(0, 9000), &mut all).unwrap();
+                file.read(&mut all, record, bytes(0, 9000)).unwrap();
                 assert!(all.iter().all(|byte| *byte == 0));
                 file.close().unwrap();
             });

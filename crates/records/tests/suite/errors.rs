@@ -13,20 +13,20 @@ fn ranges_and_records_that_are_not_there_are_refused() {
         let record = file.create_record(10).unwrap();
         let mut byte = [0; 11];
         let wrong = [
-            file.read(record, 0..=10, &mut byte),
-            file.write(record, 10..=10, &[1]),
-            file.write(record, u64::MAX..=u64::MAX, &[1]),
-            file.write(record, 0..=u64::MAX, &[1]),
+            file.read(&mut byte, record, 0..11),
+            file.write(&[1], record, 10..11),
+            file.write(&[1], record, u64::MAX - 1..u64::MAX),
+            file.write(&[1], record, 0..u64::MAX),
         ];
         for error in wrong {
             assert!(matches!(error, Err(RecordError::Invalid(_))), "{error:?}");
         }
-        let error = file.write(record, 0..=3, &[1]).unwrap_err().to_string();
+        let error = file.write(&[1], record, 0..4).unwrap_err().to_string();
         assert!(error.contains("are 4 bytes of memory, and 1 were given"), "{error}");
-        let error = file.write_strided(record, 0..=0, &[1], 0).unwrap_err().to_string();
+        let error = file.write_strided(&[1], 0, record, 0..1).unwrap_err().to_string();
         assert!(error.contains("a stride of 0"), "{error}");
         let missing = RecordId::of_number(77);
-        let error = file.read(missing, 0..=0, &mut [0]).unwrap_err();
+        let error = file.read(&mut [0], missing, 0..1).unwrap_err();
         assert_eq!(error, RecordError::NotFound("there is no record 77 in this file".to_owned()));
         assert_eq!(file.destroy_record(missing).unwrap_err(), error);
         let twice = file.destroy_records(&[record, record]).unwrap_err().to_string();
@@ -62,7 +62,7 @@ fn call_different_things(machines: Machines) {
         let blocks = if rank == 1 { vec![1; 2] } else { vec![1; 3] };
         let new = NewRecord::Irregular(blocks);
         let blocks = file.create_records(&[new]).unwrap_err().to_string();
-        file.write(record, 0..=2, b"abc").unwrap();
+        file.write(b"abc", record, 0..3).unwrap();
         file.close().unwrap();
         (sizes, calls.to_string(), blocks)
     });

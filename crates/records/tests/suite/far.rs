@@ -25,18 +25,18 @@ fn long_accesses_are_cut_and_have_everything() {
                 file.create_record_irregular(&[5, (20 << 20) + 1, (17 << 20) - 1]).unwrap();
             let expected = content(1, LEN);
             if team.rank() == 0 {
-                file.write(record, bytes(0, LEN), &expected).unwrap();
+                file.write(&expected, record, bytes(0, LEN)).unwrap();
             }
             team.barrier().unwrap();
             let mut found = vec![0; LEN];
-            file.read(record, bytes(0, LEN), &mut found).unwrap();
+            file.read(&mut found, record, bytes(0, LEN)).unwrap();
             assert!(found == expected);
             // From another byte on, as something started, and with gaps.
-            let read = file.start_read(record, bytes(3, LEN - 3), found).err().unwrap();
+            let read = file.start_read(found, record, bytes(3, LEN - 3)).err().unwrap();
             assert!(matches!(read, RecordError::Invalid(_)), "{read:?}");
-            let started = file.start_read(record, bytes(3, LEN - 3), vec![0; LEN - 3]).unwrap();
+            let started = file.start_read(vec![0; LEN - 3], record, bytes(3, LEN - 3)).unwrap();
             let mut spread_out = vec![9; 3 * (4 << 20)];
-            file.read_strided(record, bytes(19 << 20, 4 << 20), &mut spread_out, 3).unwrap();
+            file.read_strided(&mut spread_out, 3, record, bytes(19 << 20, 4 << 20)).unwrap();
             assert!(started.wait().unwrap() == expected[3..]);
             let (in_place, gaps): (Vec<_>, Vec<_>) =
                 spread_out.iter().enumerate().partition(|(place, _)| place % 3 == 0);
@@ -44,14 +44,14 @@ fn long_accesses_are_cut_and_have_everything() {
             assert!(gaps.iter().all(|(_, byte)| **byte == 9));
             team.barrier().unwrap();
             if team.rank() == 1 {
-                file.write_strided(record, bytes(7, 4 << 20), &spread_out, 3).unwrap();
+                file.write_strided(&spread_out, 3, record, bytes(7, 4 << 20)).unwrap();
                 let writing =
-                    file.start_write(record, bytes(23 << 20, 14 << 20), vec![7; 14 << 20]);
+                    file.start_write(vec![7; 14 << 20], record, bytes(23 << 20, 14 << 20));
                 writing.unwrap().wait().unwrap();
             }
             team.barrier().unwrap();
             let mut found = vec![0; LEN];
-            file.read(record, bytes(0, LEN), &mut found).unwrap();
+            file.read(&mut found, record, bytes(0, LEN)).unwrap();
             assert!(found[7..7 + (4 << 20)] == expected[19 << 20..23 << 20]);
             assert!(found[23 << 20..37 << 20].iter().all(|byte| *byte == 7));
             assert!(found[37 << 20..] == expected[37 << 20..]);
@@ -75,7 +75,7 @@ fn what_was_started_is_done_whoever_comes_for_it() {
             if team.rank() == 0 {
                 let mut waited = Vec::new();
                 for (piece, content) in expected.chunks(PIECE).enumerate() {
-                    let started = file.start_write(record, range(piece), content.to_vec()).unwrap();
+                    let started = file.start_write(content.to_vec(), record, range(piece)).unwrap();
                     match piece % 4 {
                         0 => waited.push(started),
                         1 => drop(started),
@@ -99,7 +99,7 @@ fn what_was_started_is_done_whoever_comes_for_it() {
                 file.wait_for_all();
             }
             team.barrier().unwrap();
-            let start = |piece| file.start_read(record, range(piece), vec![0; PIECE]).unwrap();
+            let start = |piece| file.start_read(vec![0; PIECE], record, range(piece)).unwrap();
             let started: Vec<_> = (0..PIECES).map(start).collect();
             for (request, content) in started.into_iter().zip(expected.chunks(PIECE)).rev() {
                 assert!(request.wait().unwrap() == content);
@@ -125,7 +125,7 @@ fn a_later_job_finds_the_parts_of_all_machines() {
         let file = RecordFile::create(&team, path(&team, 2)).unwrap();
         let record = file.create_record(LEN as u64).unwrap();
         if team.rank() == 3 {
-            file.write(record, bytes(0, LEN), &content(5, LEN)).unwrap();
+            file.write(&content(5, LEN), record, bytes(0, LEN)).unwrap();
         }
         file.close().unwrap();
         record
@@ -135,7 +135,7 @@ fn a_later_job_finds_the_parts_of_all_machines() {
             let file = RecordFile::open(&team, path(&team, machines)).unwrap();
             assert_eq!(file.parts(), 4);
             let mut found = vec![0; LEN];
-            file.read(record, bytes(0, LEN), &mut found).unwrap();
+            file.read(&mut found, record, bytes(0, LEN)).unwrap();
             assert!(found == content(5, LEN));
             let held: u64 = file.held_here(record).unwrap().iter().map(|held| held.len).sum();
             let mut all = [held];
@@ -164,9 +164,9 @@ fn what_is_wrong_where_the_part_is_comes_back_with_its_path() {
             team.barrier().unwrap();
             let mut found = vec![0; 2 << 20];
             let errors = [
-                file.read(record, bytes(2 << 20, 2 << 20), &mut found).err(),
-                file.read(record, bytes((4 << 20) - 1, 1), &mut found[..1]).err(),
-                file.accumulate(record, bytes((4 << 20) - 8, 8), 1, &[1_u64]).err(),
+                file.read(&mut found, record, bytes(2 << 20, 2 << 20)).err(),
+                file.read(&mut found[..1], record, bytes((4 << 20) - 1, 1)).err(),
+                file.accumulate(&[1_u64], 1, record, bytes((4 << 20) - 8, 8)).err(),
             ];
             team.barrier().unwrap();
             drop(file);
@@ -211,7 +211,7 @@ fn who_closes_needs_the_others_no_more() {
             for _ in 0..3 {
                 let file = RecordFile::open_or_create(&team, &path).unwrap();
                 let record = file.create_record(30).unwrap();
-                file.write(record, bytes(u64::from(team.rank()) * 10, 10), &[1; 10]).unwrap();
+                file.write(&[1; 10], record, bytes(u64::from(team.rank()) * 10, 10)).unwrap();
                 file.close().unwrap();
             }
         });
@@ -219,7 +219,7 @@ fn who_closes_needs_the_others_no_more() {
             let file = RecordFile::open(&team, &path).unwrap();
             for info in file.records() {
                 let mut found = [0; 30];
-                file.read(info.id, 0..=29, &mut found).unwrap();
+                file.read(&mut found, info.id, 0..30).unwrap();
                 assert_eq!(found, [1; 30]);
             }
         });
@@ -239,9 +239,9 @@ fn other_process() {
         let used = (0..4).try_for_each(|block| {
             let range = bytes(block * (2 << 20), 2 << 20);
             match block % 3 {
-                0 => file.read(record, range, &mut memory),
-                1 => file.write(record, range, &memory),
-                _ => file.accumulate(record, range, 1, &[1_u32; 512 << 10]),
+                0 => file.read(&mut memory, record, range),
+                1 => file.write(&memory, record, range),
+                _ => file.accumulate(&[1_u32; 512 << 10], 1, record, range),
             }
         });
         if let Err(error) = used {

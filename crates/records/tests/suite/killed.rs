@@ -39,7 +39,7 @@ fn work(team: &Team, path: &Path, say: impl Fn(String)) -> Result<(), RecordErro
         let number = new[team.rank() as usize];
         let record = records[team.rank() as usize];
         let len = len_of(number);
-        file.write(record, 0..=len - 1, &content(number, len))?;
+        file.write(&content(number, len), record, 0..len)?;
         team.barrier()?;
         say(format!("written {new:?}"));
         if round % 3 == 2 {
@@ -152,7 +152,7 @@ fn check(path: &Path, done: &[String], all: &[String]) {
             assert_eq!(info.len, len_of(number));
             let len = usize::try_from(info.len).unwrap();
             let mut bytes_of = vec![0; len];
-            file.read(info.id, bytes(0, len), &mut bytes_of)?;
+            file.read(&mut bytes_of, info.id, bytes(0, len))?;
             if written.contains(&number) {
                 assert!(bytes_of == content(number, info.len), "record {number} is not intact");
             }

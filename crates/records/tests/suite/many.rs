@@ -24,7 +24,7 @@ fn ten_thousand_records_are_made_found_and_destroyed_fast() {
             (0..COUNT).map(|number| NewRecord::Regular(40 + number as u64 % 3)).collect();
         let made = file.create_records(&new).unwrap();
         for record in made.iter().skip(team.rank() as usize).step_by(4) {
-            file.write(*record, 0..=39, &content(*record)).unwrap();
+            file.write(&content(*record), *record, 0..40).unwrap();
         }
         // One by one as well: the map is not written anew each time.
         for _ in 0..50 {
@@ -44,7 +44,7 @@ fn ten_thousand_records_are_made_found_and_destroyed_fast() {
         assert_eq!(records.len(), COUNT + 50);
         for info in records[..COUNT].iter().step_by(7) {
             let mut found = [0; 40];
-            file.read(info.id, bytes(0, 40), &mut found).unwrap();
+            file.read(&mut found, info.id, bytes(0, 40)).unwrap();
             assert_eq!(found.as_slice(), content(info.id));
         }
         // Every second one, and their space is used again, as zeros.
@@ -53,12 +53,12 @@ fn ten_thousand_records_are_made_found_and_destroyed_fast() {
         let again = file.create_records(&vec![NewRecord::Regular(40); gone.len()]).unwrap();
         for record in again.iter().step_by(11) {
             let mut found = [1; 40];
-            file.read(*record, bytes(0, 40), &mut found).unwrap();
+            file.read(&mut found, *record, bytes(0, 40)).unwrap();
             assert_eq!(found, [0; 40]);
         }
         for info in records[..COUNT].iter().skip(1).step_by(2) {
             let mut found = [0; 40];
-            file.read(info.id, bytes(0, 40), &mut found).unwrap();
+            file.read(&mut found, info.id, bytes(0, 40)).unwrap();
             assert_eq!(found.as_slice(), content(info.id));
         }
         file.close().unwrap();

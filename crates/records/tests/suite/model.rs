@@ -66,13 +66,13 @@ fn access(file: &RecordFile, model: &mut Model, is_mine: bool) {
         0 | 1 => {
             known[start..start + len].copy_from_slice(&content);
             if is_mine {
-                file.write_strided(record, bytes(start_byte, len), &spread(), stride).unwrap();
+                file.write_strided(&spread(), stride, record, bytes(start_byte, len)).unwrap();
             }
         }
         2 => {
             known[start..start + len].copy_from_slice(&content);
             if is_mine {
-                let writing = file.start_write(record, bytes(start_byte, len), content.clone());
+                let writing = file.start_write(content.clone(), record, bytes(start_byte, len));
                 assert_eq!(writing.unwrap().wait().unwrap(), content);
             }
         }
@@ -88,13 +88,13 @@ fn access(file: &RecordFile, model: &mut Model, is_mine: bool) {
                 place.copy_from_slice(&new.to_ne_bytes());
             }
             if is_mine {
-                file.accumulate(record, bytes(start_byte, whole), 3, &numbers).unwrap();
+                file.accumulate(&numbers, 3, record, bytes(start_byte, whole)).unwrap();
             }
         }
         _ if !is_mine => {}
         4 => {
             let mut found = vec![0x5a; if stride == 1 { len } else { room }];
-            file.read_strided(record, bytes(start_byte, len), &mut found, stride).unwrap();
+            file.read_strided(&mut found, stride, record, bytes(start_byte, len)).unwrap();
             for (place, byte) in found.iter().enumerate() {
                 let expected =
                     if place % stride == 0 { known[start + place / stride] } else { 0x5a };
@@ -102,7 +102,7 @@ fn access(file: &RecordFile, model: &mut Model, is_mine: bool) {
             }
         }
         _ => {
-            let read = file.start_read(record, bytes(start_byte, len), vec![1; len]).unwrap();
+            let read = file.start_read(vec![1; len], record, bytes(start_byte, len)).unwrap();
             assert!(read.wait().unwrap() == known[start..start + len]);
         }
     }
@@ -116,7 +116,8 @@ fn compare(file: &RecordFile, model: &Model) {
         let known = &model.records[&info.id];
         assert_eq!(info.len, known.len() as u64);
         let mut found = vec![1; known.len()];
-        file.read(info.id, bytes(0, found.len()), &mut found).unwrap();
+        let len = found.len();
+        file.read(&mut found, info.id, bytes(0, len)).unwrap();
         assert!(found == *known, "{} is not what was written", info.id);
         let distribution = file.distribution(info.id).unwrap();
         let mut end = 0;
@@ -221,7 +222,7 @@ fn sixty_four_ranks_share_a_file() {
         let block = file.distribution(record).unwrap()[next as usize];
         let len = usize::try_from(block.len).unwrap();
         let byte = u8::try_from(team.rank()).unwrap() + 1;
-        file.write(record, bytes(block.start, len), &vec![byte; len]).unwrap();
+        file.write(&vec![byte; len], record, bytes(block.start, len)).unwrap();
         file.close().unwrap();
     });
     together(5, |team| {
@@ -229,7 +230,8 @@ fn sixty_four_ranks_share_a_file() {
         assert_eq!(file.parts(), 64);
         let record = file.records()[0].id;
         let mut all = vec![0; 64_013];
-        file.read(record, bytes(0, all.len()), &mut all).unwrap();
+        let len = all.len();
+        file.read(&mut all, record, bytes(0, len)).unwrap();
         for block in file.distribution(record).unwrap() {
             let start = usize::try_from(block.start).unwrap();
             let found = &all[start..start + usize::try_from(block.len).unwrap()];

@@ -1,11 +1,8 @@
 //! Ranges of bytes, as accesses take them.
 
-use std::ops::RangeInclusive;
+use std::ops::Range;
 
 /// So many bytes from a place on.
-pub fn bytes(start: u64, len: usize) -> RangeInclusive<u64> {
-    match len {
-        0 => RangeInclusive::new(start + 1, start),
-        len => RangeInclusive::new(start, start + len as u64 - 1),
-    }
+pub fn bytes(start: u64, len: usize) -> Range<u64> {
+    start..start + len as u64
 }

@@ -17,7 +17,7 @@ fn on_three_disks(dir: &Path) -> RecordId {
         let file = RecordFile::create(&team, disk.join("run")).unwrap();
         let record = file.create_record(3000).unwrap();
         if team.rank() == 1 {
-            file.write(record, 0..=2999, &content).unwrap();
+            file.write(&content, record, 0..3000).unwrap();
         }
         file.close().unwrap();
         record
@@ -27,7 +27,7 @@ fn on_three_disks(dir: &Path) -> RecordId {
 
 fn is_whole(file: &RecordFile, record: RecordId) {
     let mut found = vec![0; 3000];
-    file.read(record, bytes(0, 3000), &mut found).unwrap();
+    file.read(&mut found, record, bytes(0, 3000)).unwrap();
     assert!(found.iter().enumerate().all(|(at, byte)| usize::from(*byte) == at % 251));
 }
 

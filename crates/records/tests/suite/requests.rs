@@ -1,5 +1,11 @@
 //! Started accesses: over when it is said, and over before their record is gone.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
 use pario_records::RecordFile;
 
 use crate::range::bytes;
@@ -20,15 +26,16 @@ fn start_many(machines: Machines) {
         let writing: Vec<_> = (0..2000_u64)
             .map(|number| {
                 let memory = vec![(number % 251) as u8; 500];
-                file.start_write(record, bytes(own + number * 500, 500), memory).unwrap()
+                file.start_write(memory, record, bytes(own + number * 500, 500)).unwrap()
             })
             .collect();
         file.wait_for_all();
-        assert!(writing.iter().all(pario_records::Request::is_done));
+        assert!(writing.iter().all(pario_records::Pending::is_done));
         writing.into_iter().for_each(|request| drop(request.wait().unwrap()));
         team.barrier().unwrap();
         let mut all = vec![0; 3 << 20];
-        file.read(record, bytes(0, all.len()), &mut all).unwrap();
+        let len = all.len();
+        file.read(&mut all, record, bytes(0, len)).unwrap();
         for rank in 0..3_usize {
             let found = &all[rank << 20..][..2000 * 500];
             assert!(found.chunks(500).enumerate().all(|(number, bytes)| {
@@ -53,14 +60,14 @@ fn destroy_while_used(machines: Machines) {
             let record = file.create_record(1 << 20).unwrap();
             // So many that they take longer than destroying does.
             let writing: Vec<_> = (0..200)
-                .map(|_| file.start_write(record, bytes(0, 1 << 20), vec![7; 1 << 20]).unwrap())
+                .map(|_| file.start_write(vec![7; 1 << 20], record, bytes(0, 1 << 20)).unwrap())
                 .collect();
             // The writes are over before its space is another's.
             file.destroy_record(record).unwrap();
-            assert!(writing.iter().all(pario_records::Request::is_done));
+            assert!(writing.iter().all(pario_records::Pending::is_done));
             let next = file.create_record(1 << 20).unwrap();
             let mut found = vec![1; 1 << 20];
-            file.read(next, bytes(0, 1 << 20), &mut found).unwrap();
+            file.read(&mut found, next, bytes(0, 1 << 20)).unwrap();
             assert!(found.iter().all(|byte| *byte == 0), "round {round}");
             writing.into_iter().for_each(|request| drop(request.wait().unwrap()));
             team.barrier().unwrap();
@@ -71,14 +78,34 @@ fn destroy_while_used(machines: Machines) {
 }
 
 #[test]
-fn requests_that_nobody_waits_for_go_on() {
+fn a_dropped_request_is_over_and_an_awaited_one_gives_its_memory() {
     let dir = tempfile::tempdir().unwrap();
     together(1, |team| {
         let file = RecordFile::create(&team, dir.path().join("file")).unwrap();
         let record = file.create_record(1 << 20).unwrap();
-        drop(file.start_write(record, bytes(0, 1 << 20), vec![9; 1 << 20]).unwrap());
+        for byte in 1..50 {
+            drop(file.start_write(vec![byte; 1 << 20], record, bytes(0, 1 << 20)).unwrap());
+            let mut found = [0; 2];
+            file.read(&mut found, record, bytes((1 << 20) - 2, 2)).unwrap();
+            assert_eq!(found, [byte; 2]);
+        }
         file.wait_for_all();
-        let found = file.start_read(record, 7..=7, vec![0]).unwrap();
-        assert_eq!(found.wait().unwrap(), [9]);
+        let mut pending = file.start_read(vec![0; 2], record, 7..9).unwrap();
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let found = loop {
+            match Pin::new(&mut pending).poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(found) => break found.unwrap(),
+                Poll::Pending => std::thread::park(),
+            }
+        };
+        assert_eq!(found, [49; 2]);
     });
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
 }

@@ -20,7 +20,7 @@ struct MachineRequest {
 
 impl RawArray {
     /// Copies the elements with these indices, one behind the other. An index may come twice.
-    pub fn gather(&self, indices: &[u64], bytes: &mut [u8]) -> Result<(), TeamError> {
+    pub fn gather(&self, bytes: &mut [u8], indices: &[u64]) -> Result<(), TeamError> {
         let element = self.element_bytes();
         let sorted = self.sorted(indices, bytes.len())?;
         let room = |wanted: &MachineRequest| vec![0; wanted.places.len() * element];
@@ -39,7 +39,7 @@ impl RawArray {
     }
 
     /// Copies elements to these indices. If an index comes twice, the last one stays.
-    pub fn scatter(&self, indices: &[u64], bytes: &[u8]) -> Result<(), TeamError> {
+    pub fn scatter(&self, bytes: &[u8], indices: &[u64]) -> Result<(), TeamError> {
         let element = self.element_bytes();
         let (mut theirs, mut under_way) = (Vec::new(), PendingAccesses::default());
         for wanted in self.sorted(indices, bytes.len())? {
@@ -53,12 +53,12 @@ impl RawArray {
     }
 
     /// Adds numbers to the elements from one on, which must be numbers of this type.
-    pub fn accumulate<T: Number>(&self, first: u64, numbers: &[T]) -> Result<(), TeamError> {
+    pub fn accumulate<T: Number>(&self, numbers: &[T], first: u64) -> Result<(), TeamError> {
         self.check_type::<T>()?;
         let (mut rest, mut under_way) = (numbers, PendingAccesses::default());
         for run in self.checked_runs(first, numbers.len() as u64)? {
             let (now, later) = rest.split_at(run.bytes / size_of::<T>());
-            let added = self.segments.start_accumulate(run.rank, run.offset, T::one(), now)?;
+            let added = self.segments.begin_accumulate(now, T::one(), run.rank, run.offset)?;
             under_way.add(added)?;
             rest = later;
         }
@@ -69,8 +69,8 @@ impl RawArray {
     /// index may come twice. Concurrent additions lose nothing.
     pub fn accumulate_at<T: Number>(
         &self,
-        indices: &[u64],
         numbers: &[T],
+        indices: &[u64],
     ) -> Result<(), TeamError> {
         self.check_type::<T>()?;
         let (mut theirs, mut under_way) = (Vec::new(), PendingAccesses::default());
@@ -83,7 +83,7 @@ impl RawArray {
         under_way.wait()
     }
 
-    fn check_type<T: Number>(&self) -> Result<(), TeamError> {
+    pub(super) fn check_type<T: Number>(&self) -> Result<(), TeamError> {
         if size_of::<T>() == self.element_bytes() {
             return Ok(());
         }

@@ -5,10 +5,12 @@ mod lists;
 mod numbers;
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::call::Call;
 use crate::error::TeamError;
-use crate::pending_access::PendingAccesses;
+use crate::number::Number;
+use crate::pending_access::{Pending, PendingAccesses, pending_group};
 use crate::segments::{LocalMemory, Segments};
 use crate::team::Team;
 use layout::{ArrayLayout, ElementRun};
@@ -24,9 +26,9 @@ pub use numbers::{Array, LocalNumbers};
 /// ```
 /// # let team = pario_team::Team::meet("raw array", 1, 0)?;
 /// let points = team.raw_array(1000, 24)?; // collective: a thousand elements of 24 bytes
-/// points.put(7, &[1; 48])?; // the eighth and the ninth
+/// points.put(&[1; 48], 7)?; // the eighth and the ninth
 /// let mut bytes = [0; 48];
-/// points.gather(&[8, 999], &mut bytes)?;
+/// points.gather(&mut bytes, &[8, 999])?;
 /// assert_eq!((&bytes[..24], &bytes[24..]), (&[1; 24][..], &[0; 24][..]));
 /// # Ok::<(), pario_team::TeamError>(())
 /// ```
@@ -101,14 +103,14 @@ impl RawArray {
         Ok(self.layout.place(index).rank)
     }
 
-    /// Copies elements from the array: as many as the bytes are, from the given one on.
-    pub fn get(&self, first: u64, bytes: &mut [u8]) -> Result<(), TeamError> {
-        let count = self.count(bytes.len())?;
-        let (mut rest, mut under_way) = (bytes, PendingAccesses::default());
+    /// Copies elements from the array: as many as the buffer has room for, from the given one on.
+    pub fn get(&self, buffer: &mut [u8], first: u64) -> Result<(), TeamError> {
+        let count = self.count(buffer.len())?;
+        let (mut rest, mut under_way) = (buffer, PendingAccesses::default());
         for run in self.checked_runs(first, count)? {
             let (now, later) = rest.split_at_mut(run.bytes);
             if !self.segments.near().get(run.rank, run.offset, now) {
-                under_way.add(self.segments.start_get(run.rank, run.offset, now)?)?;
+                under_way.add(self.segments.begin_get(now, run.rank, run.offset)?)?;
             }
             rest = later;
         }
@@ -116,27 +118,108 @@ impl RawArray {
     }
 
     /// Copies elements to the array: as many as the bytes are, from the given one on.
-    pub fn put(&self, first: u64, bytes: &[u8]) -> Result<(), TeamError> {
+    pub fn put(&self, bytes: &[u8], first: u64) -> Result<(), TeamError> {
         let count = self.count(bytes.len())?;
         let (mut rest, mut under_way) = (bytes, PendingAccesses::default());
         for run in self.checked_runs(first, count)? {
             let (now, later) = rest.split_at(run.bytes);
             if !self.segments.near().put(run.rank, run.offset, now) {
-                under_way.add(self.segments.start_put(run.rank, run.offset, now)?)?;
+                under_way.add(self.segments.begin_put(now, run.rank, run.offset)?)?;
             }
             rest = later;
         }
         under_way.wait()
     }
 
+    /// Starts to copy elements from the array to a buffer, as many as it has room for, from the
+    /// given one on. The buffer is the result.
+    ///
+    /// ```
+    /// # let team = pario_team::Team::meet("started array", 1, 0)?;
+    /// let points = team.raw_array(1000, 4)?;
+    /// let pending = points.start_put(b"abcd", 7)?;
+    /// // ... do something else ...
+    /// pending.wait()?;
+    /// assert_eq!(points.start_get(vec![0; 4], 7)?.wait()?, b"abcd");
+    /// # Ok::<(), pario_team::TeamError>(())
+    /// ```
+    pub fn start_get(
+        &self,
+        mut buffer: Vec<u8>,
+        first: u64,
+    ) -> Result<Pending<Vec<u8>>, TeamError> {
+        let count = self.count(buffer.len())?;
+        let start = buffer.as_mut_ptr();
+        // SAFETY: the pending request keeps the buffer, whose bytes do not move, until no access
+        // uses it.
+        unsafe { self.start_get_into(start, first, count, buffer) }
+    }
+
+    /// Starts to copy elements to memory that is kept for the caller.
+    ///
+    /// # Safety
+    /// The memory at `start` has room for the elements, and nothing else uses it while `kept`
+    /// exists.
+    unsafe fn start_get_into<K: Send + 'static>(
+        &self,
+        start: *mut u8,
+        first: u64,
+        count: u64,
+        kept: K,
+    ) -> Result<Pending<K>, TeamError> {
+        let (mut begun, mut done) = (Vec::new(), 0);
+        for run in self.checked_runs(first, count)? {
+            // SAFETY: the runs are as long together as the elements, and do not overlap.
+            let access = unsafe {
+                let now = start.add(done);
+                self.segments.begin_get_into(now, run.bytes, run.rank, run.offset)
+            };
+            begun.push(access?);
+            done += run.bytes;
+        }
+        Ok(pending_group(begun, kept))
+    }
+
+    /// Starts to copy elements to the array: as many as the bytes are, from the given one on. Takes
+    /// the bytes at once: the caller may reuse their memory before it waits.
+    pub fn start_put(&self, bytes: &[u8], first: u64) -> Result<Pending<()>, TeamError> {
+        let count = self.count(bytes.len())?;
+        let (mut rest, mut begun) = (bytes, Vec::new());
+        for run in self.checked_runs(first, count)? {
+            let (now, later) = rest.split_at(run.bytes);
+            if !self.segments.near().put(run.rank, run.offset, now) {
+                begun.push(self.segments.begin_put(now, run.rank, run.offset)?);
+            }
+            rest = later;
+        }
+        Ok(pending_group(begun, ()))
+    }
+
+    /// Starts to add numbers to the elements from one on, which must be numbers of this type. Takes
+    /// the numbers at once.
+    pub fn start_accumulate<T: Number>(
+        &self,
+        numbers: &[T],
+        first: u64,
+    ) -> Result<Pending<()>, TeamError> {
+        self.check_type::<T>()?;
+        let (mut rest, mut begun) = (numbers, Vec::new());
+        for run in self.checked_runs(first, numbers.len() as u64)? {
+            let (now, later) = rest.split_at(run.bytes / size_of::<T>());
+            begun.push(self.segments.begin_accumulate(now, T::one(), run.rank, run.offset)?);
+            rest = later;
+        }
+        Ok(pending_group(begun, ()))
+    }
+
     /// Copies elements to a part of the array that was never used: faster than [`put`](Self::put)
     /// there, and slower elsewhere.
-    pub fn fill(&self, first: u64, bytes: &[u8]) -> Result<(), TeamError> {
+    pub fn fill(&self, bytes: &[u8], first: u64) -> Result<(), TeamError> {
         let count = self.count(bytes.len())?;
         let mut rest = bytes;
         for run in self.checked_runs(first, count)? {
             let (now, later) = rest.split_at(run.bytes);
-            self.segments.fill(run.rank, run.offset, now)?;
+            self.segments.fill(now, run.rank, run.offset)?;
             rest = later;
         }
         Ok(())
@@ -182,10 +265,13 @@ impl RawArray {
     /// Returns the address of consecutive elements of one page; none if their rank is on another
     /// machine, or if they lie in several pages. It is valid while the array exists; other ranks
     /// may read and write there at any time.
-    pub fn in_memory(&self, first: u64, count: u64) -> Option<*mut u8> {
-        let mut runs = self.checked_runs(first, count).ok()?;
+    pub fn in_memory(&self, elements: Range<u64>) -> Option<*mut u8> {
+        let count = elements.end.checked_sub(elements.start)?;
+        let mut runs = self.checked_runs(elements.start, count).ok()?;
         match (runs.next(), runs.next()) {
-            (Some(run), None) => self.segments.place(run.rank, run.offset, run.bytes).ok()?,
+            (Some(run), None) => {
+                self.segments.place(run.rank, run.offset..run.offset + run.bytes).ok()?
+            }
             _ => None,
         }
     }

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use super::{LocalPage, RawArray};
 use crate::error::TeamError;
 use crate::number::{Number, name_of};
+use crate::pending_access::Pending;
 use crate::team::Team;
 
 /// An array of numbers in the memory of all ranks, by pages; see [`RawArray`]. Clones are the same.
@@ -13,10 +14,10 @@ use crate::team::Team;
 /// ```
 /// # let team = pario_team::Team::meet("array", 1, 0)?;
 /// let hits = team.array::<u64>(1_000_000)?; // collective; all of them are zero
-/// hits.accumulate(7, &[1, 1])?;
-/// hits.accumulate_at(&[999_999, 7, 7], &[1, 1, 1])?;
+/// hits.accumulate(&[1, 1], 7)?;
+/// hits.accumulate_at(&[1, 1, 1], &[999_999, 7, 7])?;
 /// let mut counted = [0; 3];
-/// hits.gather(&[7, 8, 999_999], &mut counted)?;
+/// hits.gather(&mut counted, &[7, 8, 999_999])?;
 /// assert_eq!(counted, [3, 1, 1]);
 /// # Ok::<(), pario_team::TeamError>(())
 /// ```
@@ -62,33 +63,53 @@ impl<T: Number> Array<T> {
     }
 
     /// Copies numbers from the array, from an index on.
-    pub fn get(&self, first: u64, numbers: &mut [T]) -> Result<(), TeamError> {
-        self.raw.get(first, bytes_mut(numbers))
+    pub fn get(&self, numbers: &mut [T], first: u64) -> Result<(), TeamError> {
+        self.raw.get(bytes_mut(numbers), first)
     }
 
     /// Copies numbers to the array, from an index on.
-    pub fn put(&self, first: u64, numbers: &[T]) -> Result<(), TeamError> {
-        self.raw.put(first, bytes(numbers))
+    pub fn put(&self, numbers: &[T], first: u64) -> Result<(), TeamError> {
+        self.raw.put(bytes(numbers), first)
     }
 
     /// Copies the numbers with these indices. An index may come twice.
-    pub fn gather(&self, indices: &[u64], numbers: &mut [T]) -> Result<(), TeamError> {
-        self.raw.gather(indices, bytes_mut(numbers))
+    pub fn gather(&self, numbers: &mut [T], indices: &[u64]) -> Result<(), TeamError> {
+        self.raw.gather(bytes_mut(numbers), indices)
     }
 
     /// Copies numbers to these indices. If an index comes twice, the last one stays.
-    pub fn scatter(&self, indices: &[u64], numbers: &[T]) -> Result<(), TeamError> {
-        self.raw.scatter(indices, bytes(numbers))
+    pub fn scatter(&self, numbers: &[T], indices: &[u64]) -> Result<(), TeamError> {
+        self.raw.scatter(bytes(numbers), indices)
     }
 
     /// Adds numbers to those from an index on. Concurrent additions lose nothing.
-    pub fn accumulate(&self, first: u64, numbers: &[T]) -> Result<(), TeamError> {
-        self.raw.accumulate(first, numbers)
+    pub fn accumulate(&self, numbers: &[T], first: u64) -> Result<(), TeamError> {
+        self.raw.accumulate(numbers, first)
+    }
+
+    /// Starts to copy numbers from the array to a buffer, from an index on. The buffer is the
+    /// result.
+    pub fn start_get(&self, mut numbers: Vec<T>, first: u64) -> Result<Pending<Vec<T>>, TeamError> {
+        let (start, count) = (numbers.as_mut_ptr().cast(), numbers.len() as u64);
+        // SAFETY: the pending request keeps the numbers, which do not move, until no access uses
+        // them; every pattern of bits is a number.
+        unsafe { self.raw.start_get_into(start, first, count, numbers) }
+    }
+
+    /// Starts to copy numbers to the array, from an index on. Takes them at once: the caller may
+    /// reuse their memory before it waits.
+    pub fn start_put(&self, numbers: &[T], first: u64) -> Result<Pending<()>, TeamError> {
+        self.raw.start_put(bytes(numbers), first)
+    }
+
+    /// Starts to add numbers to those from an index on. Takes them at once.
+    pub fn start_accumulate(&self, numbers: &[T], first: u64) -> Result<Pending<()>, TeamError> {
+        self.raw.start_accumulate(numbers, first)
     }
 
     /// Adds numbers to those with these indices. An index may come twice.
-    pub fn accumulate_at(&self, indices: &[u64], numbers: &[T]) -> Result<(), TeamError> {
-        self.raw.accumulate_at(indices, numbers)
+    pub fn accumulate_at(&self, numbers: &[T], indices: &[u64]) -> Result<(), TeamError> {
+        self.raw.accumulate_at(numbers, indices)
     }
 
     /// Waits until all earlier puts are in place.
@@ -110,7 +131,7 @@ impl<T: Number> Array<T> {
     /// }
     /// team.barrier()?;
     /// # let mut last = [0.0];
-    /// # squares.get(99_999, &mut last)?;
+    /// # squares.get(&mut last, 99_999)?;
     /// # assert_eq!(last, [99_999.0 * 99_999.0]);
     /// # Ok::<(), pario_team::TeamError>(())
     /// ```

@@ -55,10 +55,10 @@ impl Access {
         let indices = self.indices();
         let numbers: Vec<i64> = (0..indices.len()).map(|place| number(seed, place)).collect();
         match self {
-            Self::Put { first, .. } => array.put(*first, &numbers),
-            Self::Scatter { .. } => array.scatter(&indices, &numbers),
-            Self::Add { first, .. } => array.accumulate(*first, &numbers),
-            Self::AddAt { .. } => array.accumulate_at(&indices, &numbers),
+            Self::Put { first, .. } => array.put(&numbers, *first),
+            Self::Scatter { .. } => array.scatter(&numbers, &indices),
+            Self::Add { first, .. } => array.accumulate(&numbers, *first),
+            Self::AddAt { .. } => array.accumulate_at(&numbers, &indices),
         }
     }
 
@@ -97,10 +97,10 @@ proptest! {
                 team.barrier().unwrap();
             }
             let mut all = vec![1; LEN as usize];
-            array.get(0, &mut all).unwrap();
+            array.get(&mut all, 0).unwrap();
             assert!(all == *model);
             let mut some = vec![1; asked.len()];
-            array.gather(asked, &mut some).unwrap();
+            array.gather(&mut some, asked).unwrap();
             let right: Vec<i64> = asked.iter().map(|index| model[*index as usize]).collect();
             assert_eq!(some, right);
             for page in array.local() {
@@ -125,10 +125,10 @@ proptest! {
             let bytes = |index: u64| vec![(index * 31 + 7) as u8; element];
             let own: Vec<u64> = (0..len).filter(|index| index % 3 == u64::from(team.rank())).collect();
             let all: Vec<u8> = own.iter().flat_map(|index| bytes(*index)).collect();
-            array.scatter(&own, &all).unwrap();
+            array.scatter(&all, &own).unwrap();
             team.barrier().unwrap();
             let mut got = vec![0; len as usize * element];
-            array.get(0, &mut got).unwrap();
+            array.get(&mut got, 0).unwrap();
             assert!(got == (0..len).flat_map(bytes).collect::<Vec<u8>>());
         });
     }
@@ -145,12 +145,12 @@ fn all_add_at_once(machines: Machines) {
         let mut random = fastrand::Rng::with_seed(u64::from(team.rank()));
         for _ in 0..200 {
             let indices: Vec<u64> = (0..100).map(|_| random.u64(..5) * 20_000).collect();
-            array.accumulate_at(&indices, &[1.0; 100]).unwrap();
-            array.accumulate(8190, &[1.0; 5]).unwrap();
+            array.accumulate_at(&[1.0; 100], &indices).unwrap();
+            array.accumulate(&[1.0; 5], 8190).unwrap();
         }
         team.barrier().unwrap();
         let mut all = vec![0.0; 100_000];
-        array.get(0, &mut all).unwrap();
+        array.get(&mut all, 0).unwrap();
         all.iter().sum::<f64>()
     });
     assert!(sums.iter().all(|sum| *sum == 8.0 * 200.0 * 105.0), "{sums:?}");
@@ -166,12 +166,12 @@ fn use_little(machines: Machines) {
         let len = 1_000_000_000_u64;
         let array = team.array::<u32>(len).unwrap();
         let own = u64::from(team.rank()) * 250_000_000 + 7;
-        array.put(own, &[team.rank() + 1; 3]).unwrap();
-        array.accumulate_at(&[0, len - 1], &[1, 2]).unwrap();
+        array.put(&[team.rank() + 1; 3], own).unwrap();
+        array.accumulate_at(&[1, 2], &[0, len - 1]).unwrap();
         team.barrier().unwrap();
         let indices = [0, 7, 8, 250_000_009, 500_000_007, 750_000_009, 750_000_010, len - 1];
         let mut got = [9; 8];
-        array.gather(&indices, &mut got).unwrap();
+        array.gather(&mut got, &indices).unwrap();
         assert_eq!(got, [SIZE, 1, 1, 2, 3, 4, 0, 2 * SIZE]);
     });
 }
@@ -186,17 +186,17 @@ fn come_and_go(machines: Machines) {
         let first = team.array::<i32>(10).unwrap();
         for round in 0..50_u64 {
             let array = team.array::<u64>(round * 1000 + 1).unwrap();
-            array.accumulate(round * 1000, &[round]).unwrap();
-            first.accumulate_at(&[9], &[1]).unwrap();
+            array.accumulate(&[round], round * 1000).unwrap();
+            first.accumulate_at(&[1], &[9]).unwrap();
             team.barrier().unwrap();
             let mut last = [0];
-            array.get(round * 1000, &mut last).unwrap();
+            array.get(&mut last, round * 1000).unwrap();
             assert_eq!(last, [u64::from(SIZE) * round]);
             // Some are dropped while others still use them.
         }
         team.barrier().unwrap();
         let mut all = [0; 10];
-        first.get(0, &mut all).unwrap();
+        first.get(&mut all, 0).unwrap();
         assert_eq!(all, [0, 0, 0, 0, 0, 0, 0, 0, 0, 50 * SIZE.cast_signed()]);
     });
 }
@@ -210,19 +210,19 @@ fn what_is_not_there_is_named_and_nothing_is_changed() {
             assert!(text.contains(what), "{text}");
         };
         let none = "the array of 1000 u64 has no element 1000: its indices go from 0 to below 1000";
-        says(array.scatter(&[0, 1000], &[1, 1]), none);
-        says(array.gather(&[1000], &mut [0]), none);
-        says(array.accumulate_at(&[5, 1000], &[1, 1]), none);
-        says(array.put(1000, &[1]), none);
-        says(array.put(999, &[1, 2]), "has no 2 elements from 999 on: it ends at index 1000");
-        says(array.get(u64::MAX, &mut [1, 2]), "has no element 18446744073709551615");
-        says(array.gather(&[1, 2], &mut [0]), "2 indices, and 1 elements for them");
-        says(array.raw().put(0, &[0; 9]), "9 bytes are no whole number of elements");
-        says(array.raw().accumulate(0, &[1_u32]), "have 8 bytes, and the numbers to add 4");
+        says(array.scatter(&[1, 1], &[0, 1000]), none);
+        says(array.gather(&mut [0], &[1000]), none);
+        says(array.accumulate_at(&[1, 1], &[5, 1000]), none);
+        says(array.put(&[1], 1000), none);
+        says(array.put(&[1, 2], 999), "has no 2 elements from 999 on: it ends at index 1000");
+        says(array.get(&mut [1, 2], u64::MAX), "has no element 18446744073709551615");
+        says(array.gather(&mut [0], &[1, 2]), "2 indices, and 1 elements for them");
+        says(array.raw().put(&[0; 9], 0), "9 bytes are no whole number of elements");
+        says(array.raw().accumulate(&[1_u32], 0), "have 8 bytes, and the numbers to add 4");
         assert!(array.owner(1000).is_err());
-        array.get(5000, &mut []).unwrap();
+        array.get(&mut [], 5000).unwrap();
         let mut all = [1; 1000];
-        array.get(0, &mut all).unwrap();
+        array.get(&mut all, 0).unwrap();
         assert_eq!(all, [0; 1000]);
         assert!(team.array::<f64>(u64::MAX).is_err());
         assert!(team.raw_array(1, 0).is_err());

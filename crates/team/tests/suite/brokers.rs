@@ -82,10 +82,10 @@ fn all_meet_where_the_first_offers_and_the_place_is_free_again() {
                 scope.spawn(move || {
                     let team = team.unwrap();
                     let sum = team.segments(8).unwrap();
-                    sum.fetch_add(0, 0, u64::from(team.rank()) + 1).unwrap();
+                    sum.fetch_add(u64::from(team.rank()) + 1, 0, 0).unwrap();
                     team.barrier().unwrap();
                     let all = u64::from(size * (size + 1) / 2);
-                    assert_eq!(sum.fetch_add(0, 0, 0_u64).unwrap(), all);
+                    assert_eq!(sum.fetch_add(0_u64, 0, 0).unwrap(), all);
                 });
             }
         });

@@ -27,7 +27,7 @@ fn a_callback_gets_what_was_sent_and_gives_its_result() {
             let targets = [4, 0, 3, 1, 2];
             let begun: Vec<_> = targets
                 .iter()
-                .map(|target| (*target, told.start(*target, b"head", &data).unwrap()))
+                .map(|target| (*target, told.start(b"head", &data, *target).unwrap()))
                 .collect();
             for (target, pending) in begun.into_iter().rev() {
                 let result = pending.wait().unwrap();
@@ -52,15 +52,15 @@ fn a_callback_runs_at_the_machine_that_was_asked_and_fails_alone() {
             }
         });
         let picky = picky.unwrap();
-        let why = |header: &[u8]| match picky.call(3, header, b"").unwrap_err() {
+        let why = |header: &[u8]| match picky.call(header, b"", 3).unwrap_err() {
             TeamError::Callback { rank: 3, why } => why,
             error => panic!("{error}"),
         };
         let (panicked, good, failed) =
-            (why(b"panic"), picky.call(3, b"good", b"").unwrap(), why(b"error"));
+            (why(b"panic"), picky.call(b"good", b"", 3).unwrap(), why(b"error"));
         assert_eq!(panicked, "it panicked: as it was told to");
         assert_eq!((good, failed.as_str()), (Vec::new(), "nothing to be had"));
-        let error = picky.start(4, b"", b"").err().unwrap().to_string();
+        let error = picky.start(b"", b"", 4).err().unwrap().to_string();
         assert_eq!(error, "there are 4 ranks, and so no rank 4");
         team.barrier().unwrap();
     });
@@ -79,7 +79,7 @@ fn many_callbacks_have_numbers_of_their_own() {
             .collect();
         for (number, callback) in (0..).zip(&all) {
             for target in 0..3 {
-                assert_eq!(callback.call(target, b"", b"").unwrap(), [number]);
+                assert_eq!(callback.call(b"", b"", target).unwrap(), [number]);
             }
         }
         team.barrier().unwrap();
@@ -109,11 +109,11 @@ fn answers_may_come_later_and_from_other_threads() {
             });
             let later = later.unwrap();
             for target in 0..3 {
-                let start = |number: u8| later.start(target, b"wait", &[number; 9]).unwrap();
+                let start = |number: u8| later.start(b"wait", &[number; 9], target).unwrap();
                 let begun: Vec<_> = (0..5).map(start).collect();
-                assert_eq!(later.call(target, b"now", b"").unwrap(), b"");
+                assert_eq!(later.call(b"now", b"", target).unwrap(), b"");
                 for (number, pending) in (0..).zip(begun) {
-                    assert_eq!(pending.wait().unwrap(), [number; 9]);
+                    assert_eq!(pending.wait().unwrap()[..], [number; 9]);
                 }
             }
             team.barrier().unwrap();
@@ -132,14 +132,14 @@ fn who_gets_no_answer_is_told() {
         for header in [&b"panic"[..], b""] {
             for rank in 0..2 {
                 let why = "it gave no reply".to_owned();
-                let error = silent.call(rank, header, b"").unwrap_err();
+                let error = silent.call(header, b"", rank).unwrap_err();
                 assert_eq!(error, TeamError::Callback { rank, why });
             }
         }
         team.barrier().unwrap();
         silent.forget();
         team.barrier().unwrap();
-        let error = silent.call(1, b"", b"").unwrap_err().to_string();
+        let error = silent.call(b"", b"", 1).unwrap_err().to_string();
         assert!(error.contains("there is no such callback"), "{error}");
         team.barrier().unwrap();
     });
@@ -175,8 +175,8 @@ fn lent_bytes_and_files_are_not_copied_on_the_way() {
                 };
                 // SAFETY: the bytes stay until the loan was waited for.
                 let lent = unsafe { loan.lend(&content[7..2_000_007]) };
-                let begun = part.start_into(target, b"", lent, Some(&landing)).unwrap();
-                let bytes = begun.wait_bulk().unwrap();
+                let begun = part.start_into(b"", lent, target, Some(&landing)).unwrap();
+                let bytes = begun.wait().unwrap();
                 if !landing.take_back() {
                     memory.copy_from_slice(&bytes);
                 }

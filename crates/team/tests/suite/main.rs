@@ -8,3 +8,4 @@ mod processes;
 mod ranks;
 mod segments;
 mod squatters;
+mod started;

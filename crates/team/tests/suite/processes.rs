@@ -31,9 +31,9 @@ fn work(team: &Team, doing: &str) -> TeamError {
         let target = number % SIZE;
         let done = match doing {
             "meeting" => team.barrier(),
-            "memory" => segments.accumulate(target, 8, 1, &[1_u64]).and_then(|()| team.barrier()),
+            "memory" => segments.accumulate(&[1_u64], 1, target, 8).and_then(|()| team.barrier()),
             "locking" => mutexes.lock(target, 0).map(drop).and_then(|()| team.barrier()),
-            "calling" => echo.call(target, b"", &[7; 100]).map(drop).and_then(|_| team.barrier()),
+            "calling" => echo.call(b"", &[7; 100], target).map(drop).and_then(|_| team.barrier()),
             _ => panic!("nobody can do {doing}"),
         };
         if let Err(error) = done {

@@ -160,31 +160,31 @@ impl Access {
         let mut back = vec![0; bytes.len()];
         match self {
             Self::Put { offset, .. } => {
-                segments.put(target, *offset, &bytes)?;
-                segments.get(target, *offset, &mut back)?;
+                segments.put(&bytes, target, *offset)?;
+                segments.get(&mut back, target, *offset)?;
             }
             Self::PutStrided { offset, row, counts, gaps, .. } => {
                 let there = strides(*row, counts, gaps);
                 let here = strides(*row, counts, &vec![0; counts.len()]);
                 let region = Strided { row: *row, counts, here: &here, there: &there };
-                segments.put_strided(target, *offset, &region, &bytes)?;
-                segments.get_strided(target, *offset, &region, &mut back)?;
+                segments.put_strided(&bytes, target, *offset, &region)?;
+                segments.get_strided(&mut back, target, *offset, &region)?;
             }
             Self::PutList { .. } => {
-                segments.put_list(target, &pieces, &bytes)?;
+                segments.put_list(&bytes, target, &pieces)?;
                 // Pieces may overlap, so that a later one counts.
-                segments.get_list(target, &pieces, &mut back)?;
+                segments.get_list(&mut back, target, &pieces)?;
                 back.clone_from(&bytes);
             }
             Self::Add { offset, factor, .. } => {
-                return segments.accumulate(target, *offset, *factor, &numbers_of(&bytes));
+                return segments.accumulate(&numbers_of(&bytes), *factor, target, *offset);
             }
             Self::AddStrided { offset, row, rows, gap, .. } => {
                 let (here, there) = ([row * 4], [(row + gap) * 4]);
                 let counts = [*rows];
                 let region = Strided { row: row * 4, counts: &counts, here: &here, there: &there };
                 let numbers = numbers_of(&bytes);
-                return segments.accumulate_strided(target, *offset, &region, 1, &numbers);
+                return segments.accumulate_strided(&numbers, 1, target, *offset, &region);
             }
         }
         assert!(back == bytes, "what was put comes back");
@@ -222,7 +222,7 @@ proptest! {
                 team.barrier().unwrap();
                 for (target, memory) in (0..SIZE).zip(&model) {
                     let mut bytes = vec![0; memory.len()];
-                    segments.get(target, 0, &mut bytes).unwrap();
+                    segments.get(&mut bytes, target, 0).unwrap();
                     assert!(bytes == *memory, "rank {rank} sees another memory of rank {target}");
                 }
                 team.barrier().unwrap();
@@ -241,13 +241,13 @@ fn accumulate_at_one_place(machines: Machines) {
     spread(8, machines, |team| {
         let segments = team.segments(64).unwrap();
         for _ in 0..times {
-            segments.accumulate(3, 8, 1.0, &[1.0_f64, 2.0]).unwrap();
-            segments.accumulate(3, 32, 3, &[1_i64]).unwrap();
-            segments.accumulate(3, 44, 2.0, &[0.5_f32]).unwrap();
+            segments.accumulate(&[1.0_f64, 2.0], 1.0, 3, 8).unwrap();
+            segments.accumulate(&[1_i64], 3, 3, 32).unwrap();
+            segments.accumulate(&[0.5_f32], 2.0, 3, 44).unwrap();
         }
         team.barrier().unwrap();
         let mut bytes = [0; 64];
-        segments.get(3, 0, &mut bytes).unwrap();
+        segments.get(&mut bytes, 3, 0).unwrap();
         let real = |at: usize| f64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
         let all = f64::from(8 * times);
         assert_eq!((real(8), real(16)), (all, 2.0 * all));
@@ -265,13 +265,13 @@ fn draw_numbers(machines: Machines) {
     let each: u64 = if machines == Machines::One { 5000 } else { 100 };
     let drawn = spread(8, machines, |team| {
         let segments = team.segments(16).unwrap();
-        let drawn: Vec<u64> = (0..each).map(|_| segments.fetch_add(5, 8, 1_u64).unwrap()).collect();
+        let drawn: Vec<u64> = (0..each).map(|_| segments.fetch_add(1_u64, 5, 8).unwrap()).collect();
         team.barrier().unwrap();
         // The last value is passed from hand to hand.
-        let swapped = segments.swap(5, 0, team.rank() as i32 + 1).unwrap();
+        let swapped = segments.swap(team.rank() as i32 + 1, 5, 0).unwrap();
         team.barrier().unwrap();
         let mut last = [0; 4];
-        segments.get(5, 0, &mut last).unwrap();
+        segments.get(&mut last, 5, 0).unwrap();
         (drawn, swapped, i32::from_ne_bytes(last))
     });
     let mut all: Vec<u64> = drawn.iter().flat_map(|(drawn, ..)| drawn.clone()).collect();
@@ -296,14 +296,14 @@ fn lock_and_unlock(machines: Machines) {
         for _ in 0..times {
             let unlock = mutexes.lock(2, 1).unwrap();
             let mut bytes = [0; 8];
-            segments.get(0, 0, &mut bytes).unwrap();
+            segments.get(&mut bytes, 0, 0).unwrap();
             let next = u64::from_ne_bytes(bytes) + 1;
-            segments.put(0, 0, &next.to_ne_bytes()).unwrap();
+            segments.put(&next.to_ne_bytes(), 0, 0).unwrap();
             drop(unlock);
         }
         team.barrier().unwrap();
         let mut bytes = [0; 8];
-        segments.get(0, 0, &mut bytes).unwrap();
+        segments.get(&mut bytes, 0, 0).unwrap();
         assert_eq!(u64::from_ne_bytes(bytes), 6 * times);
         let error = mutexes.unlock(2, 1).unwrap_err().to_string();
         assert_eq!(error, "mutex 1 of rank 2 is not locked by this process");
@@ -321,17 +321,17 @@ fn ask_for_places_outside(machines: Machines) {
         let segments = team.segments(100 * (team.rank() as usize + 1)).unwrap();
         assert_eq!((segments.len_of(0).unwrap(), segments.len_of(1).unwrap()), (100, 200));
         let text = |error: TeamError| error.to_string();
-        let error = text(segments.put(0, 95, &[0; 6]).unwrap_err());
+        let error = text(segments.put(&[0; 6], 0, 95).unwrap_err());
         assert_eq!(error, "6 bytes at byte 95 are not in the segment of rank 0, which has 100");
-        let error = text(segments.get(2, 0, &mut []).unwrap_err());
+        let error = text(segments.get(&mut [], 2, 0).unwrap_err());
         assert_eq!(error, "there are 2 ranks, and so no rank 2");
-        let error = text(segments.fetch_add(1, 4, 1_u64).unwrap_err());
+        let error = text(segments.fetch_add(1_u64, 1, 4).unwrap_err());
         assert_eq!(error, "a number of 8 bytes cannot be at byte 4: that is no multiple of 8");
-        assert!(segments.put(1, usize::MAX, &[0; 2]).is_err());
-        assert!(segments.accumulate(0, 97, 1, &[1_i32]).is_err());
+        assert!(segments.put(&[0; 2], 1, usize::MAX).is_err());
+        assert!(segments.accumulate(&[1_i32], 1, 0, 97).is_err());
         let piece = SegmentPiece { offset: 0, len: 3 };
-        assert!(segments.put_list(0, &[piece, piece], &[0; 5]).is_err());
-        assert!(segments.accumulate_list(0, &[piece], 1, &[]).is_err());
+        assert!(segments.put_list(&[0; 5], 0, &[piece, piece]).is_err());
+        assert!(segments.accumulate_list(&[], 1, 0, &[piece]).is_err());
         segments.fence(1).unwrap();
         segments.fence_all().unwrap();
     });
@@ -344,7 +344,7 @@ fn what_the_machine_cannot_hold_is_refused_for_all() {
         let error = team.segments(wanted).unwrap_err();
         // The team goes on.
         let small = team.segments(10).unwrap();
-        small.put(team.rank(), 0, b"0123456789").unwrap();
+        small.put(b"0123456789", team.rank(), 0).unwrap();
         team.barrier().unwrap();
         error
     });
@@ -361,9 +361,9 @@ fn a_thousand_million_numbers_cost_what_is_touched() {
     together(2, |team| {
         let segments = team.segments(4_000_000_000).unwrap();
         let last = 4_000_000_000 - 8;
-        segments.accumulate(1, last, 1, &[1_u64]).unwrap();
+        segments.accumulate(&[1_u64], 1, 1, last).unwrap();
         team.barrier().unwrap();
-        assert_eq!(segments.fetch_add(1, last, 0_u64).unwrap(), 2);
+        assert_eq!(segments.fetch_add(0_u64, 1, last).unwrap(), 2);
         assert_eq!(segments.local().len(), 4_000_000_000);
         assert!(!segments.local().is_empty() && !segments.local().pointer().is_null());
     });
@@ -378,16 +378,16 @@ fn memory_that_is_taken_at_once_is_zero_and_everybodys() {
             segments.prefault().unwrap();
             let next = (team.rank() + 1) % SIZE;
             let mut bytes = vec![1; segments.len_of(next).unwrap()];
-            segments.get(next, 0, &mut bytes).unwrap();
+            segments.get(&mut bytes, next, 0).unwrap();
             assert!(bytes.iter().all(|byte| *byte == 0));
             team.barrier().unwrap();
             let place = 1 + 70_000 * team.rank() as usize;
-            segments.fill(next, place, &vec![7; 65_537]).unwrap();
-            segments.fill(next, 299_999, b"!").unwrap();
-            assert!(segments.fill(next, 299_999, &[1; 20]).is_err());
+            segments.fill(&vec![7; 65_537], next, place).unwrap();
+            segments.fill(b"!", next, 299_999).unwrap();
+            assert!(segments.fill(&[1; 20], next, 299_999).is_err());
             team.barrier().unwrap();
             let mut bytes = vec![0; own];
-            segments.get(team.rank(), 0, &mut bytes).unwrap();
+            segments.get(&mut bytes, team.rank(), 0).unwrap();
             let before = 1 + 70_000 * ((team.rank() + SIZE - 1) % SIZE) as usize;
             assert!(bytes[before..before + 65_537].iter().all(|byte| *byte == 7));
             assert_eq!(bytes.iter().filter(|byte| **byte != 0).count(), 65_538);

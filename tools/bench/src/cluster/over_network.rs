@@ -98,7 +98,7 @@ fn stream(
     match direction {
         Direction::Read => {
             let mut under_way = VecDeque::with_capacity(UNDER_WAY);
-            let take = |request: pario::ReadRequest<'_>| -> Result<()> {
+            let take = |request: pario::Pending<bytes::Bytes>| -> Result<()> {
                 let bytes = request.wait()?;
                 ensure!(bytes.len() == PIECE_BYTES, "the file is too short");
                 Ok(())
@@ -109,7 +109,7 @@ fn stream(
                 {
                     take(oldest)?;
                 }
-                under_way.push_back(file.start_read(offset(place), PIECE_BYTES)?);
+                under_way.push_back(file.start_read_at(PIECE_BYTES, offset(place))?);
             }
             under_way.into_iter().try_for_each(take)?;
         }
@@ -119,9 +119,10 @@ fn stream(
                 if under_way.len() == UNDER_WAY
                     && let Some(oldest) = under_way.pop_front()
                 {
-                    pario::WriteRequest::wait(oldest)?;
+                    pario::Pending::wait(oldest)?;
                 }
-                under_way.push_back(file.start_write(offset(place), content.shared_piece(*place))?);
+                under_way
+                    .push_back(file.start_write_at(content.shared_piece(*place), offset(place))?);
             }
             for request in under_way {
                 request.wait()?;

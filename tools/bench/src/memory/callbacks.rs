@@ -55,7 +55,7 @@ fn round_trips(callback: &Callback, count: u64) -> Result<Duration> {
         if number == BEFORE {
             start = Instant::now();
         }
-        let answer = callback.call(1, b"", &data)?;
+        let answer = callback.call(b"", &data, 1)?;
         ensure!(answer == data, "a callback has answered something else");
     }
     Ok(start.elapsed())

@@ -114,7 +114,7 @@ impl Half {
 
     fn write(&self) -> Result<()> {
         for (piece, bytes) in (self.first..).zip(self.bytes().chunks(PIECE_BYTES)) {
-            self.file.write(self.record, range(piece), bytes)?;
+            self.file.write(bytes, self.record, range(piece))?;
         }
         Ok(())
     }
@@ -122,7 +122,7 @@ impl Half {
     fn read(&mut self) -> Result<()> {
         let memory = &mut self.memory[self.start..][..self.len];
         for (piece, bytes) in (self.first..).zip(memory.chunks_mut(PIECE_BYTES)) {
-            self.file.read(self.record, range(piece), bytes)?;
+            self.file.read(bytes, self.record, range(piece))?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use pario::Job;
-use pario::records::{RecordFile, RecordId, Request};
+use pario::records::{Pending, RecordFile, RecordId};
 
 use super::file_loop::FileLoop;
 use super::pair::{Pair, Second};
@@ -101,13 +101,13 @@ impl Far {
 
     fn write(&mut self) -> Result<Duration> {
         self.move_all(|file, record, piece, memory| {
-            Ok(file.start_write(record, range(piece), memory)?)
+            Ok(file.start_write(memory, record, range(piece))?)
         })
     }
 
     fn read(&mut self) -> Result<Duration> {
         let taken = self.move_all(|file, record, piece, memory| {
-            Ok(file.start_read(record, range(piece), memory)?)
+            Ok(file.start_read(memory, record, range(piece))?)
         })?;
         let is_right = self.free.iter().flatten().all(|byte| *byte == 7);
         ensure!(is_right, "bytes that nobody has written");
@@ -116,14 +116,14 @@ impl Far {
 
     fn move_all(
         &mut self,
-        begin: impl Fn(&RecordFile, RecordId, u64, Vec<u8>) -> Result<Request<Vec<u8>>>,
+        begin: impl Fn(&RecordFile, RecordId, u64, Vec<u8>) -> Result<Pending<Vec<u8>>>,
     ) -> Result<Duration> {
         let mut under_way = VecDeque::new();
         let start = Instant::now();
         for piece in 0..self.pieces {
             let memory = match self.free.pop() {
                 Some(memory) => memory,
-                None => match under_way.pop_front().map(Request::wait) {
+                None => match under_way.pop_front().map(Pending::wait) {
                     Some(memory) => memory?,
                     None => bail!("there is no memory"),
                 },

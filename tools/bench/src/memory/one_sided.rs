@@ -142,7 +142,7 @@ fn serve(words: &[String]) -> Result<()> {
         match order.what {
             What::FetchAdd => {
                 for _ in 0..order.calls {
-                    let was = counters.fetch_add(OTHER, 0, 1_u64)?;
+                    let was = counters.fetch_add(1_u64, OTHER, 0)?;
                     ensure!(was == expected, "a number that nobody has added");
                     expected += 1;
                 }
@@ -172,10 +172,10 @@ impl Memory {
         let Some(memory) = self.bytes.get_mut(..bytes) else { bail!("too many bytes") };
         for _ in 0..calls {
             match what {
-                What::Put => segments.put(OTHER, 0, memory)?,
-                What::Get => segments.get(OTHER, 0, memory)?,
+                What::Put => segments.put(memory, OTHER, 0)?,
+                What::Get => segments.get(memory, OTHER, 0)?,
                 What::Accumulate => {
-                    segments.accumulate(OTHER, 0, 1.0, &self.numbers[..bytes / 8])?;
+                    segments.accumulate(&self.numbers[..bytes / 8], 1.0, OTHER, 0)?;
                 }
                 What::FetchAdd => bail!("is no access to many numbers"),
             }

@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::ops::RangeInclusive;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -75,9 +75,9 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
 }
 
 /// The bytes of a piece.
-pub fn range(piece: u64) -> RangeInclusive<u64> {
+pub fn range(piece: u64) -> Range<u64> {
     let start = piece * PIECE_BYTES as u64;
-    start..=start + PIECE_BYTES as u64 - 1
+    start..start + PIECE_BYTES as u64
 }
 
 /// What a piece begins with.
@@ -102,7 +102,7 @@ impl Ours {
         let start = Instant::now();
         for piece in 0..self.pieces {
             memory[0] = mark(piece);
-            self.file.write(self.record, range(piece), memory)?;
+            self.file.write(memory, self.record, range(piece))?;
         }
         Ok(start.elapsed())
     }
@@ -110,7 +110,7 @@ impl Ours {
     fn read(&self, memory: &mut [u8]) -> Result<Duration> {
         let start = Instant::now();
         for piece in 0..self.pieces {
-            self.file.read(self.record, range(piece), memory)?;
+            self.file.read(memory, self.record, range(piece))?;
             ensure!(memory[0] == mark(piece), "piece {piece} has wrong bytes");
         }
         Ok(start.elapsed())

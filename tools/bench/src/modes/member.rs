@@ -1,13 +1,14 @@
 //! A process of a team of ours, or of one that uses plain files.
 
 use std::fs::{File, OpenOptions};
+use std::io::SeekFrom;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use pario::{Cluster, ClusterOptions, Job, JobFiles, Mode, Seek, SharedFile};
+use pario::{Cluster, ClusterOptions, Job, JobFiles, Mode, SharedFile};
 
 use super::lines::Lines;
 use super::moment::Moment;
@@ -202,7 +203,7 @@ fn prepare_ours<'a>(
     let Some((_, _, file)) = open else { return Ok(None) };
     // One pointer for all is moved by one, unless all have to.
     if *what != What::Log || process.rank == 0 {
-        file.seek(Seek::Start(0))?;
+        file.seek(SeekFrom::Start(0))?;
     }
     Ok(Some(file))
 }
@@ -213,13 +214,13 @@ fn turn_of_ours(file: &SharedFile, process: &mut Process) -> Result<()> {
         match what {
             What::Global => {
                 if call > 0 && call % blocks == 0 {
-                    file.seek(Seek::Start(0))?;
+                    file.seek(SeekFrom::Start(0))?;
                 }
                 let count = file.read(&mut process.memory)?;
                 ensure!(count == piece_bytes, "{count} bytes were read instead of {piece_bytes}");
             }
             What::Unix | What::Same | What::Async => {
-                file.seek(Seek::Start(process.place(call)))?;
+                file.seek(SeekFrom::Start(process.place(call)))?;
                 file.write(&process.memory)?;
             }
             What::Log | What::Sync | What::Record | What::Open => file.write(&process.memory)?,

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use pario::{Cluster, ClusterOptions, ProcessProgress};
+use pario::status::ProcessProgress;
+use pario::{Cluster, ClusterOptions};
 use pario_image::{BoxGrid, Cut, Interpolation, Pixel, Plane, Volume, VolumeOptions};
 
 use super::node::{self, Nodes};

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use clap::Args;
-use pario::Report;
+use pario::ProcessReport;
 use pario_image::{Bins, Edge, Histogram, Image};
 use serde_json::json;
 
@@ -77,7 +77,7 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     };
     let began = Instant::now();
     let mut progress = OperationProgress::begin(name, bytes(&image), global.json)?;
-    let advance = |report: &Report| progress.report(report);
+    let advance = |report: &ProcessReport| progress.report(report);
     let made = match &operation {
         Operation::Filter(filter) => {
             image.apply_watched(filter, options.edge, target.as_str(), advance)

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use pario::Report;
+use pario::ProcessReport;
 use pario_image::{Image, ImageError};
 
 use crate::commands::cp::progress::Progress;
@@ -36,7 +36,7 @@ impl OperationProgress {
     }
 
     /// Advances to the tiles of a report.
-    pub fn report(&mut self, report: &Report) -> ControlFlow<()> {
+    pub fn report(&mut self, report: &ProcessReport) -> ControlFlow<()> {
         self.advance_to(report.progress.done, report.progress.total)
     }
 

@@ -7,7 +7,8 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::Args;
-use pario::{ClientStatus, Cluster, DiskStatus, JobStatus, NodeStatus};
+use pario::Cluster;
+use pario::status::{ClientStatus, DiskStatus, JobStatus, NodeStatus};
 use serde_json::{Value, json};
 
 use super::why;
@@ -338,7 +339,8 @@ fn disk_json(node: &str, disk: &DiskStatus) -> Value {
 
 #[cfg(test)]
 pub mod tests {
-    use pario::{ClientStatus, DiskId, DiskInfo, PeerStatus};
+    use pario::DiskId;
+    use pario::status::{ClientStatus, DiskInfo, PeerStatus};
 
     use super::*;
 

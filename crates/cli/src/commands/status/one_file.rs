@@ -3,7 +3,8 @@
 use std::ffi::OsStr;
 use std::io::{self, Write};
 
-use pario::{FilePath, JobStatus, LockWait, RankList};
+use pario::FilePath;
+use pario::status::{JobStatus, LockWait, RankList};
 use serde_json::json;
 
 use crate::amounts::count;
@@ -100,7 +101,8 @@ fn has(jobs: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pario::{LockKind, LockRange};
+    use pario::LockKind;
+    use pario::status::LockRange;
 
     use super::*;
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use pario::{Cluster, DiskStatus};
+use pario::Cluster;
+use pario::status::DiskStatus;
 use serde_json::{Value, json};
 
 use crate::amounts::per_second;

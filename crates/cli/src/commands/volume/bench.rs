@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use clap::Args;
-use pario::ProcessProgress;
+use pario::status::ProcessProgress;
 use pario_image::{ImageError, Interpolation, Plane, Volume};
 use serde_json::json;
 

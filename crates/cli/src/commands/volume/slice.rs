@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use pario::Report;
+use pario::ProcessReport;
 use pario_image::formats::{FormatError, create_picture};
 use pario_image::{Blend, ImageError, Interpolation, Plane, Slice, SliceQuery, Volume};
 use serde_json::json;
@@ -135,7 +135,7 @@ fn wish(options: &Options, volume: &Volume) -> SliceQuery {
     }
 }
 
-fn take(options: &Options, volume: &Volume) -> anyhow::Result<(Slice, Report)> {
+fn take(options: &Options, volume: &Volume) -> anyhow::Result<(Slice, ProcessReport)> {
     let interpolation = match options.linear {
         true => Interpolation::Trilinear,
         false => Interpolation::Nearest,

@@ -134,7 +134,7 @@ fn a_node_that_hangs_disturbs_nobody_and_is_reported() {
         }
         // What was asked of the node meanwhile is done when it goes on.
         let bytes = pattern(paused as u64, 0, LEN);
-        let write = files[paused].start_write(0, bytes).unwrap();
+        let write = files[paused].start_write_at(bytes, 0).unwrap();
         assert!(!write.is_done());
         lab.resume(paused);
         write.wait().unwrap();

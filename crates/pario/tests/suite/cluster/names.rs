@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pario::{CheckDepth, CheckRequest, Cluster, FindingKind};
+use pario::Cluster;
+use pario::status::{CheckDepth, CheckRequest, FindingKind};
 
 use super::lab::{Lab, NAMES, is_heavy, until};
 

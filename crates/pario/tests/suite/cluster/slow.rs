@@ -79,7 +79,7 @@ fn a_stalled_disk_holds_up_nobody_else(node: usize) {
 
     std::thread::scope(|scope| {
         let stalled = lab.stall_small_disk();
-        let write = file.start_write(LEN_BYTES, pattern(5, 0, LEN)).unwrap();
+        let write = file.start_write_at(pattern(5, 0, LEN), LEN_BYTES).unwrap();
         let sync = scope.spawn(|| file.sync());
         others_go_on(&lab, &cluster, &others, 0);
 
@@ -104,7 +104,7 @@ fn a_stalled_disk_holds_up_nobody_else(node: usize) {
 
         // Many want something of it, and then too many.
         let write_one = |number: u64| {
-            file.start_write(2 * LEN_BYTES + 8 * number, pattern(7, 8 * number, 8)).unwrap()
+            file.start_write_at(pattern(7, 8 * number, 8), 2 * LEN_BYTES + 8 * number).unwrap()
         };
         let crowd: Vec<_> = (0..5_000).map(write_one).collect();
         others_go_on(&lab, &cluster, &others, 2);

@@ -14,7 +14,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pario::{Cluster, ClusterOptions, NodeStatus};
+use pario::status::NodeStatus;
+use pario::{Cluster, ClusterOptions};
 use pario_net::{Address, Key};
 use pario_server::config::{Config, DiskConfig, NodeConfig, ShortCut};
 use pario_server::{MissingNamespace, Node};
@@ -197,7 +198,7 @@ pub fn connect_when_complete(address: &str, options: &ClusterOptions) -> Cluster
     let mut cluster = Cluster::connect_with(address, options.clone()).unwrap();
     until("all nodes have joined", || {
         // A node that listens at any port is known by the one it has got when it has joined.
-        let has_joined = |node: &pario::NodeInfo| {
+        let has_joined = |node: &pario::status::NodeInfo| {
             !node.disks.is_empty() && !node.address.ends_with("127.0.0.1:0")
         };
         if cluster.map().nodes.iter().all(has_joined) {
