@@ -8,7 +8,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use pario_net::{SharedMemory, SharedMemoryPart, SharedMemoryShape, machine_ms};
+use pario_net::clock::monotonic_ms;
+use pario_net::{SharedMemory, SharedMemoryPart, SharedMemoryShape};
 use pario_proto::{CoordinationTable, JobMemoryId, Mode, RecordedCall, TableLocation, TableWait};
 use parking_lot::Mutex;
 
@@ -75,7 +76,7 @@ impl JobMemory {
         JobTable(self.memory.part(0))
     }
 
-    /// Allocates a table for a file in a mode and with a length, if that is memories; `None` if all
+    /// Allocates a table for a file in a mode and with a length, if that is known; `None` if all
     /// tables are in use.
     pub fn allocate_table(
         &mut self,
@@ -125,7 +126,7 @@ impl JobTable {
 
     /// The ranks that wait, by the clock of the node.
     pub fn waits(&self, now_ms: u64) -> Vec<RankWait> {
-        let machine_ms = machine_ms();
+        let machine_ms = monotonic_ms();
         let waits = CoordinationTable::attach(self.0.words()).map(|table| table.waits(machine_ms));
         let wait = |wait: TableWait| RankWait {
             number: wait.number,
@@ -142,7 +143,7 @@ impl JobTable {
         let table =
             CoordinationTable::attach(self.0.words()).filter(|table| rank < table.size())?;
         let mut recorded = table.last_call(rank)?;
-        recorded.at_ms = now_ms.saturating_sub(machine_ms().saturating_sub(recorded.at_ms));
+        recorded.at_ms = now_ms.saturating_sub(monotonic_ms().saturating_sub(recorded.at_ms));
         Some(recorded)
     }
 

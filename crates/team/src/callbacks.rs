@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pario_net::wire::BULK_BYTES;
-use pario_net::{Bulk, FilePart, PendingReply, RecvBuffer, Responder};
+use pario_net::{Bulk, FilePart, PendingReply, RecvBuffer, Responder, panic_text};
 
 use crate::call::Call;
 use crate::error::TeamError;
@@ -245,10 +245,4 @@ impl fmt::Debug for CallbackRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CallbackRequest({:?})", self.call())
     }
-}
-
-/// The text of a panic.
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
 }

@@ -20,7 +20,7 @@ use super::process_runtime::{
 };
 use super::running_program::RunningProgram;
 use super::span_recorder::SpanRecorder;
-use super::thread_worker::{ThreadWorker, panic_message};
+use super::thread_worker::ThreadWorker;
 use crate::error::LaunchError;
 use crate::placement::{Placement, ProcessLauncher, StartedProcess, ThreadSlot};
 use crate::program::Program;
@@ -266,7 +266,8 @@ fn start_threads(
                     worker.run();
                 }
                 Err(panic) => {
-                    let message = format!("making its state panicked: {}", panic_message(&*panic));
+                    let text = pario_net::panic_text(&*panic);
+                    let message = format!("making its state panicked: {text}");
                     let _ = made.send((name, Some(message)));
                 }
             }

@@ -39,7 +39,7 @@ pub(crate) struct Envelope {
 impl Envelope {
     /// Wraps a token that enters a queue now.
     pub(crate) fn now(route: Route, stack: ConstructStack, payload: Payload) -> Self {
-        Self { route, stack, claim: None, queued_ns: super::clock::now_ns(), payload }
+        Self { route, stack, claim: None, queued_ns: pario_net::clock::monotonic_ns(), payload }
     }
 }
 
@@ -186,7 +186,7 @@ impl pario_net::Token for Message {
                 route,
                 stack: ConstructStack::from_frames(frames),
                 claim,
-                queued_ns: incoming.arrived_ns().unwrap_or_else(super::clock::now_ns),
+                queued_ns: incoming.arrived_ns().unwrap_or_else(pario_net::clock::monotonic_ns),
                 payload,
             }),
             MessageHeader::MergeBegin(begin) => Self::MergeBegin(begin, payload),

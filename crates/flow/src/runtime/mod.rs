@@ -10,7 +10,6 @@
 
 mod activity;
 mod calls;
-mod clock;
 mod construct_stack;
 mod continuation;
 mod coordinator;

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use pario_net::clock::monotonic_ns;
+
 use super::activity::SplitCounters;
-use super::clock::now_ns;
 use super::construct_stack::{ConstructKind, ConstructStack, SplitFrame};
 use super::ids::{CallId, SplitId, StepPosition, ThreadNumber};
 use super::merges::MergeState;
@@ -236,7 +237,7 @@ impl ThreadWorker {
             let began = self.time_ns;
             let piece = split.source.next();
             if self.activity.recorder.is_some() {
-                self.time_ns = now_ns();
+                self.time_ns = monotonic_ns();
                 let stack = split.frame(number, self.me, 0, Vec::new());
                 self.record(split.position, SpanKind::Split, split.call, &stack, began);
             }

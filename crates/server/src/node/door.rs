@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use pario_flow::{OperationRef, RunningProgram, Token};
 use pario_net::wire::BULK_BYTES;
-use pario_net::{Bulk, FilePart, IncomingRequest, RecvError, RpcServer, Sender, SpaceId};
+use pario_net::{
+    Bulk, FilePart, IncomingRequest, RecvError, RpcServer, Sender, SpaceId, panic_text,
+};
 use pario_proto::{
     CheckRequest, DiskId, FILES_LIMIT, Failure, GROUPS_LIMIT, Grant, Identity, NamespaceRequest,
     PROTOCOL_VERSION, PeerKind, PeerRequest, RANGES_LIMIT, Reply, ReplyMessage, Request,
@@ -589,7 +591,6 @@ fn needs(request: &Request) -> Option<(&Grant, DiskId, bool, bool)> {
 
 /// Logs a panic, with the kind of the request in which it happened.
 fn tell_panic(kind: &str, panic: &(dyn Any + Send)) {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    let text = panic_text(panic);
     tracing::error!(request = kind, panic = text, "a request panicked: it has failed, alone");
 }

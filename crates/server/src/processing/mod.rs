@@ -16,7 +16,7 @@ use crate::reporter::Reporter;
 
 pub use outbox::MOMENT;
 pub use running::{COMPANY, OpenPart, Route, Running};
-pub use timeline::{Awaited, now_ns};
+pub use timeline::Awaited;
 
 /// The most calls that one client has at once.
 const CALLS_LIMIT: usize = 256;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use pario_net::clock::monotonic_ns;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
     ExtentPlacement, ExtentSelection, Failure, ProcessProgress, ProcessUpdate, ProcessWork, Reply,
@@ -14,7 +15,7 @@ use pario_store::ExtentFile;
 use parking_lot::Mutex;
 
 use super::outbox::{Due, Outbox};
-use super::timeline::{Timeline, now_ns};
+use super::timeline::Timeline;
 use crate::disks::NodeDisk;
 use crate::limits::Share;
 use crate::operation::{Call, Operation, Scratch, Task};
@@ -365,7 +366,7 @@ impl Running {
                     is_over: load.is_over,
                     progress: self.progress(),
                     spans: timeline.map_or_else(Vec::new, Timeline::take),
-                    now_ns: now_ns(),
+                    now_ns: monotonic_ns(),
                 };
                 ReplyMessage { result: Ok(Reply::Processed(Box::new(processed))), data: load.data }
             }

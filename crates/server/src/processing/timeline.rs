@@ -8,9 +8,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pario_net::clock::{monotonic_ns, thread_cpu_ns};
 use pario_proto::WorkSpan;
 use parking_lot::Mutex;
-use rustix::time::{ClockId, clock_gettime};
 
 /// Spans kept until the caller fetches them.
 const SPANS_LIMIT: usize = 1 << 16;
@@ -46,7 +46,7 @@ pub struct Timeline {
 impl Timeline {
     /// A timeline that begins now.
     pub fn new(compute_threads: usize) -> Self {
-        let now = now_ns();
+        let now = monotonic_ns();
         Self {
             spans: Mutex::default(),
             idle_since_ns: (0..compute_threads).map(|_| AtomicU64::new(now)).collect(),
@@ -67,19 +67,20 @@ impl Timeline {
         name: &str,
         work: impl FnOnce() -> T,
     ) -> T {
-        let begin_ns = now_ns();
+        let begin_ns = monotonic_ns();
         let done = work();
-        self.add(thread(), name.to_owned(), begin_ns, now_ns());
+        self.add(thread(), name.to_owned(), begin_ns, monotonic_ns());
         done
     }
 
     /// The same for a compute thread: what it lacked of a processor, since its last span and in this
     /// one, becomes a wait.
     pub fn time_computing<T>(&self, number: usize, name: &str, work: impl FnOnce() -> T) -> T {
-        let (begin_ns, begin_processor_ns) = (now_ns(), processor_ns());
+        let (begin_ns, begin_processor_ns) = (monotonic_ns(), thread_cpu_ns());
         self.note_lack_between(number, begin_ns, begin_processor_ns);
         let done = work();
-        let (end_ns, used_ns) = (now_ns(), processor_ns().saturating_sub(begin_processor_ns));
+        let (end_ns, used_ns) =
+            (monotonic_ns(), thread_cpu_ns().saturating_sub(begin_processor_ns));
         let lacked_ns = (end_ns - begin_ns).saturating_sub(used_ns);
         let worked_until_ns =
             if lacked_ns < SHORTEST_WAIT_NS { end_ns } else { end_ns - lacked_ns };
@@ -92,7 +93,7 @@ impl Timeline {
     /// Sends results to the caller from a compute thread.
     pub fn time_sending<T>(&self, number: usize, send: impl FnOnce() -> T) -> T {
         let sent = self.time(|| compute_thread(number), "send results", send);
-        self.note_idle(number, now_ns());
+        self.note_idle(number, monotonic_ns());
         sent
     }
 
@@ -101,7 +102,7 @@ impl Timeline {
         let times = self.idle_since_ns.get(number).zip(self.idle_processor_ns.get(number));
         if let Some((idle, processor)) = times {
             idle.store(since_ns, Ordering::Relaxed);
-            processor.store(processor_ns(), Ordering::Relaxed);
+            processor.store(thread_cpu_ns(), Ordering::Relaxed);
         }
     }
 
@@ -119,7 +120,7 @@ impl Timeline {
     /// until `ready_ns`, then a processor.
     pub fn note_wait(&self, number: usize, awaited: Awaited, ready_ns: u64) {
         let Some(idle) = self.idle_since_ns.get(number) else { return };
-        let now = now_ns();
+        let now = monotonic_ns();
         let since_ns = idle.load(Ordering::Relaxed);
         self.note_idle(number, now);
         let resumed_ns = self.resumed_ns.load(Ordering::Relaxed).clamp(since_ns, now);
@@ -131,7 +132,7 @@ impl Timeline {
 
     /// The caller has made room for results that were held back.
     pub fn note_resumed(&self) {
-        self.resumed_ns.store(now_ns(), Ordering::Relaxed);
+        self.resumed_ns.store(monotonic_ns(), Ordering::Relaxed);
     }
 
     fn add_wait(&self, number: usize, awaited: Awaited, begin_ns: u64, end_ns: u64) {
@@ -165,22 +166,6 @@ fn compute_thread(number: usize) -> String {
     format!("Compute[{number}]")
 }
 
-/// The monotonic clock, which all processes of a machine share.
-pub fn now_ns() -> u64 {
-    nanoseconds(ClockId::Monotonic)
-}
-
-/// The processor time of this thread.
-fn processor_ns() -> u64 {
-    nanoseconds(ClockId::ThreadCPUTime)
-}
-
-fn nanoseconds(clock: ClockId) -> u64 {
-    let now = clock_gettime(clock);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,7 +177,7 @@ mod tests {
 
     /// Lets an idle thread be idle since `ns` ago; that time.
     fn idle_for(timeline: &Timeline, number: usize, ns: u64) -> u64 {
-        let since = now_ns() - ns;
+        let since = monotonic_ns() - ns;
         timeline.idle_since_ns[number].store(since, Ordering::Relaxed);
         since
     }
@@ -239,7 +224,7 @@ mod tests {
     #[test]
     fn time_without_a_processor_is_cut_off_the_work() {
         let timeline = Timeline::new(1);
-        timeline.note_idle(0, now_ns());
+        timeline.note_idle(0, monotonic_ns());
         timeline.time_computing(0, "project", be_without_processor);
         let spans = names(&timeline);
         let at = spans.iter().position(|(name, _)| name == "project").unwrap();

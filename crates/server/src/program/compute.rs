@@ -4,6 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pario_flow::Continuation;
+use pario_net::panic_text;
 
 use super::process::{Calling, Company};
 use super::visit::{Visit, stored};
@@ -71,7 +72,7 @@ impl Compute {
             Ok(Some(Ok(made @ Outcome::Extent { .. }))) => visit.made = Some(made.into()),
             Ok(Some(Ok(Outcome::Nothing)) | None) => {}
             Ok(Some(Err(why))) => running.fail_at(Some(place), why),
-            Err(panic) => running.fail_at(Some(place), told(panic.as_ref())),
+            Err(panic) => running.fail_at(Some(place), panic_failure(panic.as_ref())),
         }
     }
 
@@ -107,12 +108,10 @@ fn show(visit: &Visit, thread: usize, scratch: &mut Scratch) -> Result<Outcome, 
 /// What panics is the end of the call and of nothing else.
 fn guarded(running: &Running, work: impl FnOnce(&Running)) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(running))) {
-        running.fail_at(None, told(panic.as_ref()));
+        running.fail_at(None, panic_failure(panic.as_ref()));
     }
 }
 
-fn told(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("it panicked: {}", text.unwrap_or_else(|| "nobody knows why".to_owned()))
+fn panic_failure(panic: &(dyn Any + Send)) -> String {
+    format!("it panicked: {}", panic_text(panic))
 }

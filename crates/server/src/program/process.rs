@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pario_flow::{Continuation, OperationRef, PoolRef, Program, ThreadRef, Window};
+use pario_net::clock::monotonic_ns;
 use pario_proto::SubfileLocation;
 
 use super::compute::Compute;
@@ -12,7 +13,7 @@ use super::here::stays_here;
 use super::reader::Reader;
 use super::storage::Storage;
 use super::visit::{Piece, Visit};
-use crate::processing::{COMPANY, OpenPart, Route, Running, now_ns};
+use crate::processing::{COMPANY, OpenPart, Route, Running};
 
 /// So many parts of other extents are fetched at once to be shown with one: all around a tile.
 const PIECES: usize = 32;
@@ -210,7 +211,7 @@ impl Walk {
         let next = std::iter::from_fn(|| self.route.next(running.parts()));
         let visits: Vec<Visit> = next.take(count).map(visit).collect();
         self.left = self.left.saturating_sub(visits.len() as u64);
-        let ready_ns = running.timeline().map_or(0, |_| now_ns());
+        let ready_ns = running.timeline().map_or(0, |_| monotonic_ns());
         (!visits.is_empty()).then(|| Company { running, visits, ready_ns })
     }
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pario_net::Bulk;
+use pario_net::clock::monotonic_ns;
 use pario_proto::{
     CutPiece, ExtentPlacement, Failure, ProcessRequest, Reply, ReplyMessage, Request,
     SubfileLocation,
@@ -15,7 +16,7 @@ use super::here::stays_here;
 use super::reader::reader_of;
 use crate::disks::NodeDisk;
 use crate::operation::{Outcome, Stored, Wanted};
-use crate::processing::{Awaited, OpenPart, Running, now_ns};
+use crate::processing::{Awaited, OpenPart, Running};
 
 /// An extent on its way.
 #[derive(Clone)]
@@ -149,7 +150,7 @@ impl Visit {
     }
 
     fn note_ready(&mut self) {
-        self.ready_ns = self.running.timeline().map_or(0, |_| now_ns());
+        self.ready_ns = self.running.timeline().map_or(0, |_| monotonic_ns());
     }
 
     /// Reads the extent itself.
