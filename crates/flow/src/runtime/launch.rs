@@ -13,6 +13,7 @@ use pario_net::{Credit, InputPort, PortOptions, RecvError, Space};
 use super::activity::ThreadActivity;
 use super::coordinator::{CoordinatorEnd, FIRST, ProcessCoordinator, ReportRequests};
 use super::ids::{CallId, ProcessNumber, ThreadNumber};
+use super::locality::LocalityCheck;
 use super::message::{ControlMessage, Message};
 use super::process_role::{DIRECTORY_VARIABLE, ProcessRole, SPACE_VARIABLE};
 use super::process_runtime::{
@@ -125,6 +126,13 @@ impl Program {
         let names = placement.processes().iter().map(|process| process.name.clone());
         let processes: Vec<PlacedProcess> =
             names.map(|name| PlacedProcess { name, port: OnceLock::new() }).collect();
+        LocalityCheck {
+            operations: &self.operations,
+            slots: &slots,
+            threads: &threads,
+            processes: &processes,
+        }
+        .run()?;
         let coordinator = coordinator_name(&processes[me.0 as usize].name);
         let port = open_port(&space, &self.name, &coordinator)?;
         let _ = processes[me.0 as usize].port.set(port.output());

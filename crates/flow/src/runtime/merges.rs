@@ -157,11 +157,11 @@ impl ThreadWorker {
         let StepAction::Split(step) = &runtime.step(begin.position).action else {
             unreachable!("a split is at a split step")
         };
-        let codec = match begin.made_by() {
+        let token_type = match begin.made_by() {
             MadeBy::Merger => runtime.step(begin.position).input,
-            MadeBy::Splitter => self.output_codec(runtime, begin.position),
+            MadeBy::Splitter => self.output_type(runtime, begin.position),
         };
-        let output = match payload.decode(codec) {
+        let output = match payload.decode(token_type) {
             Ok(input) if begin.made_by() == MadeBy::Merger => (step.init)(&input),
             Ok(output) => output,
             Err(error) => {

@@ -15,6 +15,7 @@ mod continuation;
 mod coordinator;
 mod ids;
 mod launch;
+mod locality;
 mod merges;
 mod message;
 mod pool_balancer;

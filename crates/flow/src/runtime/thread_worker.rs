@@ -73,13 +73,13 @@ impl CurrentToken {
     }
 
     fn into_envelope(self, runtime: &ProcessRuntime, now_ns: u64) -> Envelope {
-        let codec = runtime.step(self.position).input;
+        let token_type = runtime.step(self.position).input;
         Envelope {
             route: self.route(),
             stack: self.stack,
             claim: None,
             queued_ns: now_ns,
-            payload: Payload::Local(self.token, codec),
+            payload: Payload::Local(self.token, token_type),
         }
     }
 }
