@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
+use pario_flow::Token;
 use pario_net::Bulk;
 use pario_proto::{
     Failure, FileId, Grant, KnownFile, Reply, ReplyMessage, SubfileLocation, SubfileMeasure,
 };
-use serde::{Deserialize, Serialize};
 
 use super::{DataCall, Work, answer};
 use crate::disks::{NodeDisk, NodeDisks};
@@ -20,7 +20,7 @@ pub struct Clerk {
 }
 
 /// What the clerks of a node have to do for one request.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Tasks {
     tasks: Vec<Task>,
     /// How many files are measured; nothing if something else is done.
@@ -32,15 +32,19 @@ pub struct Tasks {
     failure: Option<Failure>,
 }
 
+impl Token for Tasks {}
+
 /// What one clerk has to do.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Task {
     /// The number of its disk.
     pub disk: usize,
     what: What,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+impl Token for Task {}
+
+#[derive(Clone, Debug)]
 enum What {
     /// Removes subfiles.
     Remove(Vec<(FileId, u32)>),
@@ -55,7 +59,7 @@ enum What {
 }
 
 /// What a clerk has done.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub enum Done {
     /// Subfiles are measured, or something else is done.
     Measured(Result<Vec<(usize, SubfileMeasure)>, Failure>),
@@ -63,8 +67,10 @@ pub enum Done {
     Synced(Vec<(usize, Result<bool, Failure>)>),
 }
 
+impl Token for Done {}
+
 /// What all clerks have done.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Gathered {
     /// For each file; nothing if something else was done.
     measures: Option<Vec<Vec<SubfileMeasure>>>,
@@ -72,6 +78,8 @@ pub struct Gathered {
     synced: Option<Vec<Result<bool, Failure>>>,
     failure: Option<Failure>,
 }
+
+impl Token for Gathered {}
 
 impl Tasks {
     /// Which clerk has to do what.

@@ -3,12 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pario_flow::{OperationRef, PoolRef, Program, ThreadRef};
+use pario_flow::{OperationRef, PoolRef, Program, ThreadRef, Token};
 use pario_net::Bulk;
 use pario_proto::{CutPiece, Failure, Grant, Reply, ReplyMessage};
 
 use super::answer;
-use super::here::stays_here;
 use super::process::Walker;
 use super::storage::Storage;
 use crate::operation::Operation;
@@ -46,7 +45,10 @@ struct CutAll {
     failure: Option<Failure>,
 }
 
-stays_here!(Cutting, CutOne, CutDone, CutAll);
+impl Token for Cutting {}
+impl Token for CutOne {}
+impl Token for CutDone {}
+impl Token for CutAll {}
 
 /// Adds the operation.
 pub fn add_to(

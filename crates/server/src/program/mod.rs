@@ -6,7 +6,6 @@ mod creating;
 mod cut;
 mod directory;
 mod extents;
-mod here;
 mod interface;
 mod process;
 mod reader;
@@ -17,13 +16,12 @@ mod work;
 
 use std::sync::Arc;
 
-use pario_flow::{OperationRef, Program, RunningProgram};
+use pario_flow::{OperationRef, Program, RunningProgram, Token};
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
     DiskId, ExtentPlacement, Failure, FileId, FileRecord, Grant, Identity, KnownFile,
     NamespaceRequest, ReplyMessage, Request, Revocation, SubfileLocation,
 };
-use serde::{Deserialize, Serialize};
 
 pub use clerk::{Clerk, Gathered, Task, Tasks};
 pub use cut::{CutCall, Cutting};
@@ -73,7 +71,7 @@ pub struct Operations {
 }
 
 /// A request for a subfile of this node.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct DataCall {
     /// The storage thread that serves the disk.
     pub thread: usize,
@@ -86,6 +84,8 @@ pub struct DataCall {
     /// Why the subfile cannot be found, if it was looked for.
     pub failure: Option<Failure>,
 }
+
+impl Token for DataCall {}
 
 impl DataCall {
     /// Which subfile it is about.
@@ -116,7 +116,7 @@ impl DataCall {
 }
 
 /// A request for names.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct NamesCall {
     /// The client's address space.
     pub space: SpaceId,
@@ -126,8 +126,10 @@ pub struct NamesCall {
     pub request: NamespaceRequest,
 }
 
+impl Token for NamesCall {}
+
 /// Rights on their way to all nodes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct RightsChange {
     /// The record with the new rights.
     pub result: Result<FileRecord, Failure>,
@@ -139,8 +141,10 @@ pub struct RightsChange {
     pub untold: Vec<String>,
 }
 
+impl Token for RightsChange {}
+
 /// Which deleted files have no subfiles any more.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Purged {
     /// All files.
     pub files: Vec<FileId>,
@@ -148,12 +152,16 @@ pub struct Purged {
     pub failed: Vec<u32>,
 }
 
+impl Token for Purged {}
+
 /// Which nodes have not described files.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Described {
     /// Nodes that have not described everything.
     pub failed: Vec<u32>,
 }
+
+impl Token for Described {}
 
 /// Starts the program of a node.
 pub fn launch(shared: &Arc<Shared>) -> Result<(RunningProgram, Operations), NodeError> {

@@ -4,12 +4,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pario_flow::{Continuation, OperationRef, PoolRef, Program, ThreadRef, Window};
+use pario_flow::{Continuation, OperationRef, PoolRef, Program, ThreadRef, Token, Window};
 use pario_net::clock::monotonic_ns;
 use pario_proto::SubfileLocation;
 
 use super::compute::Compute;
-use super::here::stays_here;
 use super::reader::Reader;
 use super::storage::Storage;
 use super::visit::{Piece, Visit};
@@ -64,7 +63,12 @@ pub struct Company {
     pub ready_ns: u64,
 }
 
-stays_here!(Calling, Opening, Opened, AllOpened, Walk, Company);
+impl Token for Calling {}
+impl Token for Opening {}
+impl Token for Opened {}
+impl Token for AllOpened {}
+impl Token for Walk {}
+impl Token for Company {}
 
 /// The threads that work with extents.
 #[derive(Clone, Copy)]

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use pario_flow::Token;
 use pario_net::Bulk;
 use pario_net::clock::monotonic_ns;
 use pario_proto::{
@@ -12,7 +13,6 @@ use pario_proto::{
 use pario_store::{AtHand, Extent, ExtentFile};
 use parking_lot::Mutex;
 
-use super::here::stays_here;
 use super::reader::reader_of;
 use crate::disks::NodeDisk;
 use crate::operation::{Outcome, Stored, Wanted};
@@ -59,7 +59,8 @@ pub struct Piece {
     part: Option<usize>,
 }
 
-stays_here!(Visit, Piece);
+impl Token for Visit {}
+impl Token for Piece {}
 
 impl Visit {
     /// An extent that sets out.

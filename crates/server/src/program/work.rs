@@ -1,14 +1,14 @@
 //! What is done by the nodes of a cluster for each other.
 
+use pario_flow::Token;
 use pario_proto::{
     Failure, FileRecord, Grant, KnownFile, Revocation, SubfileIndex, SubfileLocation,
 };
-use serde::{Deserialize, Serialize};
 
 use crate::shared::Shared;
 
 /// Something to be done by one node.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct SubfilesWork {
     /// The node.
     pub node: usize,
@@ -16,8 +16,10 @@ pub struct SubfilesWork {
     pub work: Work,
 }
 
+impl Token for SubfilesWork {}
+
 /// What a node does.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub enum Work {
     /// Removes the subfiles of files.
     Remove {
@@ -51,6 +53,8 @@ pub enum Work {
         files: Vec<(Grant, Vec<(usize, SubfileLocation)>)>,
     },
 }
+
+impl Token for Work {}
 
 impl Work {
     /// Whether disks have to be touched, which may take long.
@@ -99,10 +103,12 @@ impl SubfilesWork {
 }
 
 /// What came of it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct SubfilesDone {
     /// The node.
     pub node: usize,
     /// Whether it is done.
     pub result: Result<(), Failure>,
 }
+
+impl Token for SubfilesDone {}
