@@ -21,17 +21,17 @@ use pario_store::{
 };
 use parking_lot::{Mutex, RwLock};
 
-pub use load::{CROWD, Load};
+pub use load::{DiskLoad, QUEUE_LIMIT};
 
 use crate::config::{DiskConfig, NodeConfig};
-use crate::descriptors;
+use crate::descriptor_limit;
 use crate::error::NodeError;
 use crate::event_log::{DiskLook, DiskWatch};
+use crate::lazy_subfiles::LazySubfiles;
 use crate::private_files;
-use crate::unmade::Unmade;
 
 /// Everybody is told of a disk that has stalled for so long: a sync of much may well take a moment.
-const DELAY: Duration = Duration::from_secs(3);
+const STALL_REPORT_AFTER: Duration = Duration::from_secs(3);
 
 /// In place of an id that nobody has given yet.
 pub const NO_ID: DiskId = DiskId(u32::MAX);
@@ -58,21 +58,21 @@ pub struct NodeDisk {
     pub is_slow: bool,
     /// The storage thread that serves it.
     pub thread: usize,
-    open: Mutex<HashMap<SubfileId, Subfile>>,
+    open: Mutex<HashMap<SubfileId, SubfileHandle>>,
     /// How many of them stay open though no request uses them.
     kept_subfiles: usize,
     /// Locked while subfiles are made and removed.
-    making: Mutex<()>,
+    creating: Mutex<()>,
     /// Subfiles that may be made.
-    pub unmade: Mutex<Unmade>,
+    pub lazy_subfiles: Mutex<LazySubfiles>,
     /// What is done with it.
-    pub load: Load,
+    pub load: DiskLoad,
     space: Mutex<Option<pario_store::medium::Space>>,
     trouble: Mutex<Option<String>>,
 }
 
 #[derive(Clone, Debug)]
-enum Subfile {
+enum SubfileHandle {
     Flat(FlatFile),
     Extents(ExtentFile),
 }
@@ -97,7 +97,7 @@ impl NodeDisks {
                 .map_err(|error| NodeError::of_disk(error, config))?;
             let label = label_of(&wanted.path, number, &disks);
             let name = format!("{}/{label}", config.name);
-            tell_pace(&name, wanted);
+            log_pace(&name, wanted);
             disks.push(NodeDisk {
                 name,
                 label,
@@ -107,10 +107,10 @@ impl NodeDisks {
                 disk,
                 thread: number % config.storage_threads.max(1),
                 open: Mutex::default(),
-                kept_subfiles: descriptors::kept_subfiles(config.disks.len()),
-                making: Mutex::default(),
-                unmade: Mutex::default(),
-                load: Load::default(),
+                kept_subfiles: descriptor_limit::kept_subfiles(config.disks.len()),
+                creating: Mutex::default(),
+                lazy_subfiles: Mutex::default(),
+                load: DiskLoad::default(),
                 space: Mutex::new(None),
                 trouble: Mutex::new(None),
             });
@@ -150,7 +150,7 @@ impl NodeDisks {
         }
     }
 
-    /// Counts the subfiles on all disks.
+    /// CallCounts the subfiles on all disks.
     pub fn count_subfiles(&self) -> Result<usize, StoreError> {
         let count = |disk: &NodeDisk| disk.disk.subfile_ids().map(|ids| ids.len());
         self.disks.iter().map(count).sum()
@@ -170,10 +170,10 @@ impl NodeDisks {
     }
 
     /// Nothing more will be asked of the disks.
-    pub fn settle(&self) {
+    pub fn flush_indices(&self) {
         std::thread::scope(|scope| {
             for disk in self.disks.iter().filter(|disk| disk.has_open_extents()) {
-                scope.spawn(|| disk.settle());
+                scope.spawn(|| disk.flush_indices());
             }
         });
     }
@@ -298,21 +298,21 @@ impl NodeDisk {
     /// A flat subfile, if it is open.
     pub fn open_flat(&self, file: FileId, index: u32) -> Option<FlatFile> {
         match self.open.lock().get(&SubfileId::data(file.0, index)) {
-            Some(Subfile::Flat(flat)) => Some(flat.clone()),
+            Some(SubfileHandle::Flat(flat)) => Some(flat.clone()),
             _ => None,
         }
     }
 
     /// Brings the indices of subfiles up to date, so that who opens them next has nothing to catch up
     /// with.
-    fn settle(&self) {
-        let open: Vec<Subfile> = self.open.lock().values().cloned().collect();
+    fn flush_indices(&self) {
+        let open: Vec<SubfileHandle> = self.open.lock().values().cloned().collect();
         for subfile in open {
             if self.delay().is_some() {
                 tracing::warn!(disk = self.name, "the disk is stuck; its indices stay as they are");
                 return;
             }
-            if let Subfile::Extents(extents) = subfile
+            if let SubfileHandle::Extents(extents) = subfile
                 && let Err(error) = extents.close()
             {
                 tracing::warn!(disk = self.name, %error, "an index stays as it is");
@@ -321,13 +321,13 @@ impl NodeDisk {
     }
 
     fn has_open_extents(&self) -> bool {
-        self.open.lock().values().any(|subfile| matches!(subfile, Subfile::Extents(_)))
+        self.open.lock().values().any(|subfile| matches!(subfile, SubfileHandle::Extents(_)))
     }
 
     /// A subfile of extents, if it is open.
     pub fn open_extents(&self, file: FileId, index: u32) -> Option<ExtentFile> {
         match self.open.lock().get(&SubfileId::data(file.0, index)) {
-            Some(Subfile::Extents(extents)) => Some(extents.clone()),
+            Some(SubfileHandle::Extents(extents)) => Some(extents.clone()),
             _ => None,
         }
     }
@@ -339,22 +339,23 @@ impl NodeDisk {
 
     /// Why nothing more can be asked of the disk.
     pub fn overrun(&self, stalled: Duration) -> Failure {
-        let why = format!("{}: look after the disk, or try again later", self.load.told(stalled));
+        let why =
+            format!("{}: look after the disk, or try again later", self.load.stall_text(stalled));
         Failure::Disk { disk: self.name.clone(), why }
     }
 
     /// What is to be told of a disk that has not got on for long.
     fn delay(&self) -> Option<String> {
-        let stalled = self.load.stalled_for().filter(|stalled| *stalled >= DELAY)?;
-        Some(self.load.told(stalled))
+        let stalled = self.load.stalled_for().filter(|stalled| *stalled >= STALL_REPORT_AFTER)?;
+        Some(self.load.stall_text(stalled))
     }
 
     /// Whether a subfile is there that holds extents.
     pub fn has_extents(&self, file: FileId, index: u32) -> bool {
         let id = SubfileId::data(file.0, index);
         match self.open.lock().get(&id) {
-            Some(subfile) => return matches!(subfile, Subfile::Extents(_)),
-            None if self.unmade.lock().get(id).is_some() => return false,
+            Some(subfile) => return matches!(subfile, SubfileHandle::Extents(_)),
+            None if self.lazy_subfiles.lock().get(id).is_some() => return false,
             None => {}
         }
         matches!(self.flat(file, index), Err(StoreError::WrongKind { .. }))
@@ -363,38 +364,38 @@ impl NodeDisk {
     /// A flat subfile.
     pub fn flat(&self, file: FileId, index: u32) -> Result<FlatFile, StoreError> {
         let id = SubfileId::data(file.0, index);
-        if let Some(Subfile::Flat(flat)) = self.open.lock().get(&id) {
+        if let Some(SubfileHandle::Flat(flat)) = self.open.lock().get(&id) {
             return Ok(flat.clone());
         }
         let flat = self.disk.open_flat(id)?;
-        self.keep(id, Subfile::Flat(flat.clone()));
+        self.keep_open(id, SubfileHandle::Flat(flat.clone()));
         Ok(flat)
     }
 
     /// A subfile of extents.
     pub fn extents(&self, file: FileId, index: u32) -> Result<ExtentFile, StoreError> {
         let id = SubfileId::data(file.0, index);
-        if let Some(Subfile::Extents(extents)) = self.open.lock().get(&id) {
+        if let Some(SubfileHandle::Extents(extents)) = self.open.lock().get(&id) {
             return Ok(extents.clone());
         }
         let extents = self.disk.open_extents(id)?;
-        self.keep(id, Subfile::Extents(extents.clone()));
+        self.keep_open(id, SubfileHandle::Extents(extents.clone()));
         Ok(extents)
     }
 
     /// Makes a subfile that may be made, unless another thread was faster. What a power loss has left
     /// of one that was never synced is replaced.
-    pub fn make(&self, file: FileId, index: u32) -> Result<(), Failure> {
+    pub fn create_lazy(&self, file: FileId, index: u32) -> Result<(), Failure> {
         let id = SubfileId::data(file.0, index);
-        let _making = self.making.lock();
+        let _creating = self.creating.lock();
         // It was made by another thread, or its file was removed: opening it tells which.
-        let Some(known) = self.unmade.lock().get(id) else { return Ok(()) };
+        let Some(known) = self.lazy_subfiles.lock().get(id) else { return Ok(()) };
         let record = &known.record;
         // A path that has become too long is no reason to lose a byte.
         let path = known.path.as_ref().map_or_else(|| format!("/{file}"), ToString::to_string);
         match self.disk.description(id) {
             Ok(_) => {
-                self.unmade.lock().forget(id);
+                self.lazy_subfiles.lock().forget(id);
                 return Ok(());
             }
             Err(StoreError::NotFound { .. }) => {}
@@ -415,13 +416,13 @@ impl NodeDisk {
             ..NewSubfile::new(id)
         };
         let created = match record.kind {
-            FileKind::Extents => self.disk.create_extents(new).map(Subfile::Extents),
-            _ => self.disk.create_flat(new).map(Subfile::Flat),
+            FileKind::Extents => self.disk.create_extents(new).map(SubfileHandle::Extents),
+            _ => self.disk.create_flat(new).map(SubfileHandle::Flat),
         };
         let subfile = created.map_err(|error| self.failure(error, id, "create a file"))?;
         // Known to be there before it is not known to be absent: so no request asks in between.
-        self.keep(id, subfile);
-        self.unmade.lock().forget(id);
+        self.keep_open(id, subfile);
+        self.lazy_subfiles.lock().forget(id);
         Ok(())
     }
 
@@ -433,8 +434,8 @@ impl NodeDisk {
         {
             // A subfile that is made right now is there afterwards; a later one is made by what is
             // said here.
-            let _making = self.making.lock();
-            self.unmade.lock().update(id, file);
+            let _creating = self.creating.lock();
+            self.lazy_subfiles.lock().update(id, file);
         }
         let described = self.disk.update_description(id, |description| {
             let rights = rights_of(record);
@@ -455,7 +456,7 @@ impl NodeDisk {
     /// Whether it is known without touching the disk that a subfile is there, or may be made.
     pub fn is_known(&self, file: FileId, index: u32) -> bool {
         let id = SubfileId::data(file.0, index);
-        self.has_open(file, index) || self.unmade.lock().get(id).is_some()
+        self.has_open(file, index) || self.lazy_subfiles.lock().get(id).is_some()
     }
 
     /// Removes subfiles for good; those that are not there are fine.
@@ -463,9 +464,9 @@ impl NodeDisk {
         let ids: Vec<_> =
             subfiles.iter().map(|(file, index)| SubfileId::data(file.0, *index)).collect();
         let Some(&first) = ids.first() else { return Ok(()) };
-        let _making = self.making.lock();
+        let _creating = self.creating.lock();
         for &id in &ids {
-            self.unmade.lock().forget(id);
+            self.lazy_subfiles.lock().forget(id);
             self.open.lock().remove(&id);
         }
         self.disk.remove_many(&ids).map_err(|error| self.failure(error, first, "delete files"))
@@ -479,7 +480,7 @@ impl NodeDisk {
         }
     }
 
-    fn keep(&self, id: SubfileId, subfile: Subfile) {
+    fn keep_open(&self, id: SubfileId, subfile: SubfileHandle) {
         let mut open = self.open.lock();
         if open.len() >= self.kept_subfiles {
             let some: Vec<_> = open.keys().copied().take(self.kept_subfiles.div_ceil(4)).collect();
@@ -556,7 +557,7 @@ fn open_disk(path: &Path, options: DiskOptions, known: &KnownDisks) -> Result<Di
 }
 
 /// Nobody should wonder why a disk is slow that was told to be.
-fn tell_pace(disk: &str, wanted: &DiskConfig) {
+fn log_pace(disk: &str, wanted: &DiskConfig) {
     let Some(pace) = wanted.pace else { return };
     let latency_ms = pace.latency.as_secs_f64() * 1e3;
     let mb_per_s = pace.bytes_per_second.map(|rate| rate.get() as f64 / 1e6);

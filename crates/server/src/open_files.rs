@@ -28,11 +28,11 @@ pub struct OpenFile {
 /// All open files.
 #[derive(Debug)]
 pub struct OpenFiles {
-    state: Mutex<State>,
+    state: Mutex<OpenFilesState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OpenFilesState {
     next: u64,
     handles: HashMap<u64, Handle>,
     /// The handles of each client.
@@ -54,7 +54,7 @@ impl Default for OpenFiles {
     fn default() -> Self {
         let [a, b, c, d, e, f, g, h, ..] = *SpaceId::random().as_bytes();
         let next = u64::from_le_bytes([a, b, c, d, e, f, g, h]) >> 1;
-        Self { state: Mutex::new(State { next, ..State::default() }) }
+        Self { state: Mutex::new(OpenFilesState { next, ..OpenFilesState::default() }) }
     }
 }
 
@@ -101,7 +101,7 @@ impl OpenFiles {
     }
 
     /// A client is gone. The records of files that were deleted and are open no more.
-    pub fn leave(&self, space: SpaceId) -> Vec<FileRecord> {
+    pub fn close_all_of(&self, space: SpaceId) -> Vec<FileRecord> {
         let mut state = self.state.lock();
         let handles = state.by_space.remove(&space).unwrap_or_default();
         handles.into_iter().filter_map(|handle| state.forget(handle)).collect()
@@ -123,7 +123,7 @@ impl OpenFiles {
     }
 
     /// Whether somebody has the file open though it was deleted.
-    pub fn is_kept(&self, file: FileId) -> bool {
+    pub fn is_deleted_but_open(&self, file: FileId) -> bool {
         self.state.lock().deleted.contains_key(&file)
     }
 
@@ -138,7 +138,7 @@ impl OpenFiles {
     }
 }
 
-impl State {
+impl OpenFilesState {
     fn open(&mut self, file: OpenFile, share: Share) -> u64 {
         self.next += 1;
         *self.users.entry(file.record.id).or_default() += 1;
@@ -205,13 +205,13 @@ mod tests {
         let second = first + 1;
         assert_eq!(files.delete(file(8, a).record), Some(file(8, a).record));
         assert_eq!(files.delete(file(7, a).record), None);
-        assert!(files.is_kept(FileId(7)));
+        assert!(files.is_deleted_but_open(FileId(7)));
         assert_eq!(files.close(first, b), None, "another client cannot close it");
         assert_eq!(files.count(), 2);
         assert_eq!(files.close(first, a), None);
-        assert_eq!(files.leave(b).len(), 1);
+        assert_eq!(files.close_all_of(b).len(), 1);
         assert_eq!(files.close(second, b), None);
-        assert!(!files.is_kept(FileId(7)));
+        assert!(!files.is_deleted_but_open(FileId(7)));
         assert_eq!((files.count(), files.count_of(a)), (0, 0));
         assert_eq!(account.used(Resource::Handles), 0, "all shares were given back");
     }

@@ -1,4 +1,4 @@
-//! Counts of the requests that a node has answered, by kind, with their durations.
+//! CallCounts of the requests that a node has answered, by kind, with their durations.
 //!
 //! A request counts when its reply leaves. Its duration begins when the node has received it, and
 //! contains what it waits for: a disk, other ranks, a lock.
@@ -74,7 +74,7 @@ impl RequestMeter {
 }
 
 impl KindMeter {
-    /// Counts a request that was answered.
+    /// CallCounts a request that was answered.
     pub fn count(&self, duration: Duration, is_failure: bool) {
         let within = |bound: &u64| duration <= Duration::from_micros(*bound);
         let bucket = DURATION_BOUNDS_US.iter().position(within).unwrap_or(BUCKETS - 1);

@@ -30,7 +30,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Notes how much the client has not read; whether all clients of its user together have left too
+    /// AddressNotes how much the client has not read; whether all clients of its user together have left too
     /// much.
     pub fn is_over(&self, unread_bytes: usize) -> bool {
         let noted = if unread_bytes < UNREAD_NOTED_BYTES { 0 } else { unread_bytes };
@@ -56,7 +56,7 @@ pub struct Sessions {
 
 impl Sessions {
     /// A client has said hello. One more of its user may be too many.
-    pub fn enter(
+    pub fn open(
         &self,
         space: SpaceId,
         name: String,
@@ -80,7 +80,7 @@ impl Sessions {
     }
 
     /// Who asks; counts the request.
-    pub fn of(&self, space: SpaceId) -> Option<Arc<Session>> {
+    pub fn get(&self, space: SpaceId) -> Option<Arc<Session>> {
         let session = self.by_space.read().get(&space).cloned()?;
         session.requests.fetch_add(1, Ordering::Relaxed);
         Some(session)
@@ -92,7 +92,7 @@ impl Sessions {
     }
 
     /// A client is gone.
-    pub fn leave(&self, space: SpaceId) {
+    pub fn close(&self, space: SpaceId) {
         self.by_space.write().remove(&space);
     }
 
@@ -128,24 +128,24 @@ mod tests {
 
     fn enter(sessions: &Sessions, space: SpaceId, name: String, uid: u32, is_node: bool) {
         let account = Quotas::new("alpha", 0).account(uid);
-        sessions.enter(space, name, user(uid), is_node, account).unwrap();
+        sessions.open(space, name, user(uid), is_node, account).unwrap();
     }
 
     #[test]
     fn who_has_said_hello_is_known_until_it_is_gone() {
         let sessions = Sessions::default();
-        assert!(sessions.of(space(1)).is_none(), "it has not said hello");
+        assert!(sessions.get(space(1)).is_none(), "it has not said hello");
         enter(&sessions, space(1), "copy".to_owned(), 7, false);
-        let session = sessions.of(space(1)).unwrap();
+        let session = sessions.get(space(1)).unwrap();
         assert_eq!((session.space, session.identity.uid, session.is_node), (space(1), 7, false));
-        assert!(sessions.of(space(2)).is_none(), "this is another one");
+        assert!(sessions.get(space(2)).is_none(), "this is another one");
         // Who says hello again may be somebody else by then.
         enter(&sessions, space(1), "copy".to_owned(), 8, false);
-        assert_eq!(sessions.of(space(1)).unwrap().identity.uid, 8);
+        assert_eq!(sessions.get(space(1)).unwrap().identity.uid, 8);
         assert_eq!(session.identity.uid, 7, "what was begun before goes on as whom it was begun");
-        sessions.leave(space(1));
-        sessions.leave(space(1));
-        assert!(sessions.of(space(1)).is_none());
+        sessions.close(space(1));
+        sessions.close(space(1));
+        assert!(sessions.get(space(1)).is_none());
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
         };
         let enter = |number, uid| {
             let account = quotas.account(uid);
-            sessions.enter(id(number), "many".to_owned(), user(uid), false, account)
+            sessions.open(id(number), "many".to_owned(), user(uid), false, account)
         };
         for number in 0..limit {
             enter(number, 7).unwrap();
@@ -168,14 +168,14 @@ mod tests {
         let refused = enter(limit, 7).unwrap_err().to_string();
         assert!(refused.contains("user 7 has 1024 connected clients at node alpha"), "{refused}");
         enter(limit + 1, 8).unwrap();
-        sessions.leave(id(3));
+        sessions.close(id(3));
         enter(limit, 7).unwrap();
         let unread = UNREAD_LIMIT_BYTES / 2 + UNREAD_NOTED_BYTES;
-        assert!(!sessions.of(id(0)).unwrap().is_over(unread), "one client may");
-        assert!(sessions.of(id(1)).unwrap().is_over(unread), "both together may not");
-        assert!(!sessions.of(id(limit + 1)).unwrap().is_over(unread), "another user may");
-        sessions.leave(id(0));
-        assert!(!sessions.of(id(1)).unwrap().is_over(unread), "the first one is gone");
+        assert!(!sessions.get(id(0)).unwrap().is_over(unread), "one client may");
+        assert!(sessions.get(id(1)).unwrap().is_over(unread), "both together may not");
+        assert!(!sessions.get(id(limit + 1)).unwrap().is_over(unread), "another user may");
+        sessions.close(id(0));
+        assert!(!sessions.get(id(1)).unwrap().is_over(unread), "the first one is gone");
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
         enter(&sessions, space(2), "node beta".to_owned(), 0, true);
         enter(&sessions, space(3), "ape".to_owned(), 9, false);
         for _ in 0..5 {
-            sessions.of(space(3)).unwrap();
+            sessions.get(space(3)).unwrap();
         }
         let told = sessions.status(|of| if of == space(1) { 4 } else { 0 });
         let told: Vec<_> = told

@@ -27,7 +27,7 @@ use crate::limits::{Resource, Share, UserAccount};
 /// Bytes that one client can have moved in a second, each way: beyond the memory bandwidth of any
 /// machine.
 const MOST_BYTES: u64 = 4 << 40;
-/// Calls that one client can have made in a second.
+/// RunningCalls that one client can have made in a second.
 const MOST_CALLS: u64 = 1 << 30;
 
 /// The traffic tables of all clients of a node.

@@ -13,7 +13,7 @@ use pario_proto::{
 };
 pub use subfiles::{list_subfiles, repair_subfile};
 
-use crate::shared::{Names, Shared};
+use crate::node_state::{InterfaceState, NodeState};
 
 /// Subfiles that a node is asked for at a time.
 const PAGE: u32 = 2_000;
@@ -24,9 +24,9 @@ type Position = (DiskId, FileId, SubfileIndex);
 
 /// Checks the whole cluster. Runs in a thread of its own at the interface node; files that are
 /// created or deleted meanwhile are not found wrong.
-pub fn check(shared: &Arc<Shared>, what: CheckRequest) -> Result<CheckReport, Failure> {
+pub fn check(shared: &Arc<NodeState>, what: CheckRequest) -> Result<CheckReport, Failure> {
     let names = shared.names()?;
-    let mut check = Check {
+    let mut check = ClusterCheck {
         shared,
         names,
         what,
@@ -49,9 +49,9 @@ pub fn check(shared: &Arc<Shared>, what: CheckRequest) -> Result<CheckReport, Fa
     Ok(check.report)
 }
 
-struct Check<'a> {
-    shared: &'a Arc<Shared>,
-    names: &'a Names,
+struct ClusterCheck<'a> {
+    shared: &'a Arc<NodeState>,
+    names: &'a InterfaceState,
     what: CheckRequest,
     report: CheckReport,
     seen: HashSet<(FileId, u32)>,
@@ -62,7 +62,7 @@ struct Check<'a> {
     started_ns: u64,
 }
 
-impl Check<'_> {
+impl ClusterCheck<'_> {
     /// Looks at the subfiles of one node.
     fn node(&mut self, node: usize) -> Result<(), Failure> {
         let mut after = None;
@@ -302,12 +302,14 @@ impl Check<'_> {
     fn doomed(&mut self) {
         let doomed: Vec<FileRecord> = self.doomed.values().cloned().collect();
         for record in doomed {
-            // What somebody has open stays, and what the janitor has not come to yet is under way.
-            if self.names.open_files.is_kept(record.id) || !self.names.janitor.is_stuck(record.id) {
+            // What somebody has open stays, and what the subfile_reaper has not come to yet is under way.
+            if self.names.open_files.is_deleted_but_open(record.id)
+                || !self.names.subfile_reaper.is_stuck(record.id)
+            {
                 continue;
             }
             if self.what.is_repair {
-                self.names.janitor.remove(record.clone());
+                self.names.subfile_reaper.remove(record.clone());
             }
             let text = "it was deleted, and its subfiles are not all removed yet".to_owned();
             let is_repaired = self.what.is_repair;

@@ -7,17 +7,17 @@ use pario_proto::{
     FoundSubfile,
 };
 
-use super::Check;
+use super::ClusterCheck;
 
 /// What the descriptions of a file say together.
-pub(super) struct Said {
+pub(super) struct DescribedFile {
     /// Owner and mode as they were last.
     rights: Option<FoundRights>,
     /// Which subfiles have been synced.
     synced: Option<Vec<u64>>,
 }
 
-impl Said {
+impl DescribedFile {
     /// What some subfiles of one file say.
     pub fn by(subfiles: &[FoundSubfile]) -> Self {
         let mut said = Self { rights: None, synced: None };
@@ -57,7 +57,7 @@ impl Said {
     }
 }
 
-impl Check<'_> {
+impl ClusterCheck<'_> {
     /// Subfiles of files that the namespace does not know.
     pub(super) fn extras(&mut self) -> Result<(), Failure> {
         // Newer files first: if two have the same path, the older one was replaced or deleted, and
@@ -111,7 +111,7 @@ impl Check<'_> {
         description: &FoundDescription,
         subfiles: &[FoundSubfile],
     ) -> Result<(), Failure> {
-        let said = Said::by(subfiles);
+        let said = DescribedFile::by(subfiles);
         let record = self.record_of(file, is_extents, description, subfiles, &said);
         let whole = name_when_whole(&description.path);
         let path = whole.as_ref().map_or(description.path.as_str(), FilePath::as_str);
@@ -142,7 +142,7 @@ impl Check<'_> {
         is_extents: bool,
         description: &FoundDescription,
         subfiles: &[FoundSubfile],
-        said: &Said,
+        said: &DescribedFile,
     ) -> FileRecord {
         let administrator = &self.shared.administrator;
         let guessed = FoundRights {
@@ -191,7 +191,7 @@ impl Check<'_> {
     fn write_back(&self, file: FileId) -> Result<(), Failure> {
         let files = self.names.namespace.known_file(file)?.into_iter().collect();
         let (send, receive) = mpsc::channel();
-        self.names.describer.deliver(self.shared, files, None, move |is_done| {
+        self.names.description_writer.deliver(self.shared, files, None, move |is_done| {
             let _ = send.send(is_done);
         });
         let _ = receive.recv();

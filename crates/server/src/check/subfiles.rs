@@ -10,11 +10,11 @@ use pario_store::{Description, Kind, Rights, StoreError, SubfileId};
 
 use super::Position;
 use crate::disks::NodeDisk;
-use crate::shared::Shared;
+use crate::node_state::NodeState;
 
 /// The subfiles of a node's disks, in order.
 pub fn list_subfiles(
-    shared: &Shared,
+    shared: &NodeState,
     after: Option<Position>,
     limit: u32,
     depth: CheckDepth,
@@ -45,7 +45,7 @@ pub fn list_subfiles(
 
 /// Lets a flat subfile take changes again whose sync has failed, once every byte of it was read.
 pub fn repair_subfile(
-    shared: &Arc<Shared>,
+    shared: &Arc<NodeState>,
     disk: DiskId,
     file: FileId,
     subfile: SubfileIndex,

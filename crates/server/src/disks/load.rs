@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 /// So many requests may wait for a disk.
-pub const CROWD: usize = 32_768;
+pub const QUEUE_LIMIT: usize = 32_768;
 /// So many bytes may wait for a disk.
-const CROWD_BYTES: u64 = 512 << 20;
+const QUEUE_LIMIT_BYTES: u64 = 512 << 20;
 /// A disk that finishes nothing for so long, though something waits for it, has stalled.
-const STALL: Duration = Duration::from_secs(1);
+const STALL_AFTER: Duration = Duration::from_secs(1);
 
 /// A disk is failing for so long after a request that it has failed.
 const ERROR_MEMORY: Duration = Duration::from_secs(60);
 
 /// What is done with a disk, counted.
 #[derive(Debug)]
-pub struct Load {
+pub struct DiskLoad {
     pub(super) reads: AtomicU64,
     pub(super) read_bytes: AtomicU64,
     pub(super) writes: AtomicU64,
@@ -36,30 +36,30 @@ pub struct Load {
     /// Subfiles that clients have been waiting for in vain.
     late: AtomicU64,
     /// How many wait until fewer requests do.
-    before_crowd: AtomicU64,
-    crowd: Mutex<()>,
-    thinned: Condvar,
+    waiting: AtomicU64,
+    queue_lock: Mutex<()>,
+    dequeued: Condvar,
 }
 
 /// A request that is over when this is dropped.
 #[derive(Debug)]
 #[must_use = "the request is over at once"]
-pub struct Leaving<'a> {
-    load: &'a Load,
+pub struct ServedRequest<'a> {
+    load: &'a DiskLoad,
     bytes: u64,
     began: Instant,
 }
 
-impl Drop for Leaving<'_> {
+impl Drop for ServedRequest<'_> {
     fn drop(&mut self) {
         let us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.load.served_us.fetch_add(us, Ordering::Relaxed);
         self.load.served.fetch_add(1, Ordering::Relaxed);
-        self.load.leave(self.bytes);
+        self.load.dequeue(self.bytes);
     }
 }
 
-impl Default for Load {
+impl Default for DiskLoad {
     /// Nothing is to be done.
     fn default() -> Self {
         Self {
@@ -76,16 +76,16 @@ impl Default for Load {
             since: Instant::now(),
             moved_ms: AtomicU64::new(0),
             late: AtomicU64::new(0),
-            before_crowd: AtomicU64::new(0),
-            crowd: Mutex::default(),
-            thinned: Condvar::new(),
+            waiting: AtomicU64::new(0),
+            queue_lock: Mutex::default(),
+            dequeued: Condvar::new(),
         }
     }
 }
 
-impl Load {
+impl DiskLoad {
     /// A request with so many bytes waits for the disk.
-    pub fn arrive(&self, bytes: u64) {
+    pub fn enqueue(&self, bytes: u64) {
         if self.queue.fetch_add(1, Ordering::Relaxed) == 0 {
             self.note_move();
         }
@@ -94,47 +94,47 @@ impl Load {
 
     /// Serves a request that waits for the disk from now on; it is over when the result is dropped,
     /// also by a panic.
-    pub fn leaving(&self, bytes: u64) -> Leaving<'_> {
-        Leaving { load: self, bytes, began: Instant::now() }
+    pub fn serve(&self, bytes: u64) -> ServedRequest<'_> {
+        ServedRequest { load: self, bytes, began: Instant::now() }
     }
 
     /// It is over.
-    pub fn leave(&self, bytes: u64) {
+    pub fn dequeue(&self, bytes: u64) {
         self.note_move();
         self.queue_bytes.fetch_sub(bytes, Ordering::SeqCst);
         self.queue.fetch_sub(1, Ordering::SeqCst);
-        if self.before_crowd.load(Ordering::SeqCst) > 0 {
-            let _crowd = self.crowd.lock();
-            self.thinned.notify_all();
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            let _crowd = self.queue_lock.lock();
+            self.dequeued.notify_all();
         }
     }
 
-    /// Waits until there is no crowd any more, or the disk may have stalled.
+    /// Waits until there is no queue_lock any more, or the disk may have stalled.
     pub fn wait_for_room(&self) {
-        self.before_crowd.fetch_add(1, Ordering::SeqCst);
-        let mut crowd = self.crowd.lock();
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut queue_lock = self.queue_lock.lock();
         // Who leaves after this look takes the lock first, and so finds somebody waiting.
-        if self.is_crowded() {
-            self.thinned.wait_for(&mut crowd, STALL);
+        if self.is_full() {
+            self.dequeued.wait_for(&mut queue_lock, STALL_AFTER);
         }
-        drop(crowd);
-        self.before_crowd.fetch_sub(1, Ordering::SeqCst);
+        drop(queue_lock);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Whether so much waits for the disk that no more should.
-    pub fn is_crowded(&self) -> bool {
-        self.queue.load(Ordering::SeqCst) >= CROWD as u64
-            || self.queue_bytes.load(Ordering::SeqCst) >= CROWD_BYTES
+    pub fn is_full(&self) -> bool {
+        self.queue.load(Ordering::SeqCst) >= QUEUE_LIMIT as u64
+            || self.queue_bytes.load(Ordering::SeqCst) >= QUEUE_LIMIT_BYTES
     }
 
     /// For how long the disk has done nothing of what waits for it, if that is too long.
     pub fn stalled_for(&self) -> Option<Duration> {
         let moved = Duration::from_millis(self.moved_ms.load(Ordering::Relaxed));
         let idle = self.since.elapsed().saturating_sub(moved);
-        (self.queue.load(Ordering::Relaxed) > 0 && idle >= STALL).then_some(idle)
+        (self.queue.load(Ordering::Relaxed) > 0 && idle >= STALL_AFTER).then_some(idle)
     }
 
-    pub(super) fn told(&self, stalled: Duration) -> String {
+    pub(super) fn stall_text(&self, stalled: Duration) -> String {
         let (seconds, queue) = (stalled.as_secs(), self.queue.load(Ordering::Relaxed));
         format!("it has finished nothing for {seconds} s, and {queue} requests wait for it")
     }
@@ -151,17 +151,17 @@ impl Load {
     }
 
     /// A client has waited for subfiles for too long.
-    pub fn is_late(&self) {
+    pub fn note_late(&self) {
         self.late.fetch_add(1, Ordering::SeqCst);
     }
 
     /// They have come after all.
-    pub fn is_late_no_more(&self) {
+    pub fn clear_late(&self) {
         self.late.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Whether it would be in vain to wait for subfiles.
-    pub fn makes_wait(&self) -> bool {
+    pub fn has_late_subfiles(&self) -> bool {
         self.late.load(Ordering::SeqCst) > 0
     }
 
@@ -197,32 +197,32 @@ mod tests {
 
     #[test]
     fn a_crowd_in_front_of_a_disk_is_noticed_and_whether_it_moves() {
-        let load = Load::default();
-        for _ in 0..CROWD {
-            assert!(!load.is_crowded());
-            load.arrive(1);
+        let load = DiskLoad::default();
+        for _ in 0..QUEUE_LIMIT {
+            assert!(!load.is_full());
+            load.enqueue(1);
         }
-        assert!(load.is_crowded());
+        assert!(load.is_full());
         assert_eq!(load.stalled_for(), None, "the first has just come");
-        load.leave(1);
-        assert!(!load.is_crowded());
-        load.arrive(CROWD_BYTES);
-        load.leave(1);
-        assert!(load.is_crowded(), "few can be too many");
+        load.dequeue(1);
+        assert!(!load.is_full());
+        load.enqueue(QUEUE_LIMIT_BYTES);
+        load.dequeue(1);
+        assert!(load.is_full(), "few can be too many");
         let mut load = load;
-        load.since -= STALL;
-        assert!(load.stalled_for().is_some_and(|stalled| stalled >= STALL));
-        load.leave(CROWD_BYTES);
+        load.since -= STALL_AFTER;
+        assert!(load.stalled_for().is_some_and(|stalled| stalled >= STALL_AFTER));
+        load.dequeue(QUEUE_LIMIT_BYTES);
         assert_eq!(load.stalled_for(), None, "something was finished");
-        assert!(!load.is_crowded());
-        let mut idle = Load::default();
-        idle.since -= STALL;
+        assert!(!load.is_full());
+        let mut idle = DiskLoad::default();
+        idle.since -= STALL_AFTER;
         assert_eq!(idle.stalled_for(), None, "it has nothing to do");
     }
 
     #[test]
     fn an_error_is_recent_for_a_minute() {
-        let (load, now) = (Load::default(), Instant::now());
+        let (load, now) = (DiskLoad::default(), Instant::now());
         assert_eq!(load.recent_error(now), None);
         load.note_error("I/O error", now);
         let age = ERROR_MEMORY / 2;
@@ -234,23 +234,23 @@ mod tests {
     /// Whoever leaves ends the wait; without that each round would last as long as a stall.
     #[test]
     fn whoever_waits_before_a_crowd_goes_on_when_somebody_leaves() {
-        let load = Load::default();
+        let load = DiskLoad::default();
         let (entered, begun) = (std::sync::Barrier::new(2), Instant::now());
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..30 {
                     entered.wait();
-                    load.leave(CROWD_BYTES);
+                    load.dequeue(QUEUE_LIMIT_BYTES);
                 }
             });
             for _ in 0..30 {
-                load.arrive(CROWD_BYTES);
+                load.enqueue(QUEUE_LIMIT_BYTES);
                 entered.wait();
-                while load.is_crowded() {
+                while load.is_full() {
                     load.wait_for_room();
                 }
             }
         });
-        assert!(begun.elapsed() < 10 * STALL, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < 10 * STALL_AFTER, "{:?}", begun.elapsed());
     }
 }

@@ -105,7 +105,7 @@ fn who_opens_a_settled_subfile_has_nothing_to_catch_up_with() {
     let disk = disks.disk(0);
     let id = SubfileId::data(7, 0);
     let extents = disk.disk.create_extents(NewSubfile::new(id)).unwrap();
-    disk.keep(id, Subfile::Extents(extents.clone()));
+    disk.keep_open(id, SubfileHandle::Extents(extents.clone()));
     let journals = || -> Vec<OsString> {
         let place = fs::read_dir(dir.path().join("d")).unwrap().map(|entry| entry.unwrap());
         let subfile = place.map(|entry| entry.path()).find(|path| path.is_dir()).unwrap();
@@ -117,10 +117,10 @@ fn who_opens_a_settled_subfile_has_nothing_to_catch_up_with() {
     }
     extents.sync().unwrap();
     let before = journals();
-    disks.settle();
+    disks.flush_indices();
     let settled = journals();
     assert_ne!(settled, before, "a new one is begun when the index has caught up");
-    disks.settle();
+    disks.flush_indices();
     assert_eq!(journals(), settled, "nothing was changed since");
 }
 

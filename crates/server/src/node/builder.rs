@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Found, MissingNamespace, Node};
+use super::{Discovery, MissingNamespace, Node};
 use crate::config::Config;
 use crate::error::NodeError;
 use crate::namespace::Clock;
@@ -92,22 +92,22 @@ impl NodeBuilder {
 
     /// Starts the node, and does not wait for its end.
     pub fn start(self, config: &Config, node: &str) -> Result<Node, NodeError> {
-        self.launch(config, node, Found::ByUser)
+        self.launch(config, node, Discovery::ByUser)
     }
 
     /// The same beside the one that programs of this user find by themselves: its address is noted
     /// in its data directory only.
     pub fn start_beside(self, config: &Config, node: &str) -> Result<Node, NodeError> {
-        self.launch(config, node, Found::ByAddress)
+        self.launch(config, node, Discovery::ByAddress)
     }
 
     /// The same for this process alone: no socket file is made.
     pub fn embed(self, config: &Config, node: &str) -> Result<Node, NodeError> {
-        self.launch(config, node, Found::InProcess)
+        self.launch(config, node, Discovery::InProcess)
     }
 
-    fn launch(self, config: &Config, node: &str, found: Found) -> Result<Node, NodeError> {
+    fn launch(self, config: &Config, node: &str, discovery: Discovery) -> Result<Node, NodeError> {
         let Self { operations, missing_namespace, clock, .. } = self;
-        Node::launch(config, node, operations, found, (missing_namespace, clock))
+        Node::launch(config, node, operations, discovery, (missing_namespace, clock))
     }
 }

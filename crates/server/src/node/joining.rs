@@ -13,13 +13,13 @@ use std::time::Duration;
 use pario_proto::{ClusterMap, DiskId, Failure, NodeInfo, PeerRequest, Reply, Request};
 use parking_lot::Mutex;
 
-use super::{informing, wait_for};
+use super::{grant_news, wait_for};
 use crate::disks::NO_ID;
+use crate::node_state::{InterfaceState, NodeState};
 use crate::private_files;
-use crate::shared::{Names, Shared};
 
 /// Recalls what was learnt before.
-pub fn recall_map(shared: &Shared) {
+pub fn recall_map(shared: &NodeState) {
     let Ok(bytes) = fs::read(map_path(shared)) else { return };
     let Ok(known) = postcard::from_bytes::<ClusterMap>(&bytes) else {
         tracing::warn!("{} is not readable and not used", map_path(shared).display());
@@ -35,7 +35,7 @@ pub fn recall_map(shared: &Shared) {
 }
 
 /// The interface node's own disks get their ids.
-pub fn enter_own_disks(shared: &Arc<Shared>) -> Result<(), Failure> {
+pub fn enter_own_disks(shared: &Arc<NodeState>) -> Result<(), Failure> {
     let own = NodeInfo {
         name: shared.name().to_owned(),
         address: shared.map.read().nodes[shared.me].address.clone(),
@@ -46,7 +46,7 @@ pub fn enter_own_disks(shared: &Arc<Shared>) -> Result<(), Failure> {
 
 /// A node joins: its disks get their ids, and it is told of the others. Runs at the interface
 /// node, in a thread that may wait.
-pub fn enter(shared: &Arc<Shared>, mut joined: NodeInfo) -> Result<Reply, Failure> {
+pub fn enter(shared: &Arc<NodeState>, mut joined: NodeInfo) -> Result<Reply, Failure> {
     let names = shared.names()?;
     let Some(number) = shared.config.nodes.iter().position(|node| node.name == joined.name) else {
         return Err(Failure::Refused {
@@ -78,12 +78,17 @@ pub fn enter(shared: &Arc<Shared>, mut joined: NodeInfo) -> Result<Reply, Failur
     if number == shared.me {
         shared.disks.set_ids(&joined.disks);
     } else {
-        names.describer.joined();
+        names.description_writer.joined();
     }
     Ok(Reply::Joined { map, node: joined })
 }
 
-fn id_of(shared: &Shared, names: &Names, uuid: u128, hint: DiskId) -> Result<DiskId, Failure> {
+fn id_of(
+    shared: &NodeState,
+    names: &InterfaceState,
+    uuid: u128,
+    hint: DiskId,
+) -> Result<DiskId, Failure> {
     let gone = || Failure::Internal {
         node: shared.name().to_owned(),
         why: "the namespace is gone".to_owned(),
@@ -101,7 +106,7 @@ fn id_of(shared: &Shared, names: &Names, uuid: u128, hint: DiskId) -> Result<Dis
 }
 
 /// Joins the interface node, again if the link was lost.
-pub fn stay_joined(shared: &Arc<Shared>) {
+pub fn stay_joined(shared: &Arc<NodeState>) {
     let interface = shared.config.interface;
     if shared.peers.is_linked(interface) && shared.peers.has_joined() {
         return;
@@ -120,7 +125,7 @@ pub fn stay_joined(shared: &Arc<Shared>) {
         Some(Ok(Reply::Joined { map, node })) => {
             shared.disks.set_ids(&node.disks);
             learn_map(shared, map);
-            match informing::load_revocations(shared) {
+            match grant_news::load_revocations(shared) {
                 Ok(()) => shared.peers.set_joined(),
                 Err(failure) => tracing::warn!(%failure, "revocations could not be loaded"),
             }
@@ -131,7 +136,7 @@ pub fn stay_joined(shared: &Arc<Shared>) {
 }
 
 /// Learns from the interface node which nodes have joined since, if it answers soon.
-pub fn renew_map(shared: &Arc<Shared>, patience: Duration) {
+pub fn renew_map(shared: &Arc<NodeState>, timeout: Duration) {
     let interface = shared.config.interface;
     let is_known_here = shared.names.is_some();
     if is_known_here || !shared.peers.is_linked(interface) || !shared.peers.has_joined() {
@@ -143,7 +148,7 @@ pub fn renew_map(shared: &Arc<Shared>, patience: Duration) {
         // Nobody waits any more if it has taken too long.
         let _ = tell.lock().send(answer);
     });
-    if let Ok(Ok(answer)) = told.recv_timeout(patience)
+    if let Ok(Ok(answer)) = told.recv_timeout(timeout)
         && let Ok(Reply::Map(map)) = answer.result
     {
         learn_map(shared, map);
@@ -151,7 +156,7 @@ pub fn renew_map(shared: &Arc<Shared>, patience: Duration) {
 }
 
 /// Takes over what the interface node knows of the others.
-fn learn_map(shared: &Shared, mut map: ClusterMap) {
+fn learn_map(shared: &NodeState, mut map: ClusterMap) {
     let mut known = shared.map.write();
     if map.nodes.len() != known.nodes.len() {
         tracing::warn!("the interface node has another configuration than this node");
@@ -172,7 +177,7 @@ fn learn_map(shared: &Shared, mut map: ClusterMap) {
     keep_map(shared);
 }
 
-fn map_path(shared: &Shared) -> PathBuf {
+fn map_path(shared: &NodeState) -> PathBuf {
     shared.node().data.join("cluster.map")
 }
 
@@ -180,7 +185,7 @@ fn map_path(shared: &Shared) -> PathBuf {
 ///
 /// Nodes may join at the same time. Each writer waits for the one before and writes the map as it
 /// is then, so that the last one writes what all have changed.
-fn keep_map(shared: &Shared) {
+fn keep_map(shared: &NodeState) {
     let _one_at_a_time = shared.map_file.lock();
     let map = shared.map.read().clone();
     let path = map_path(shared);

@@ -23,7 +23,7 @@ use crate::check;
 use crate::config::{Config, NodeConfig};
 use crate::disks::NodeDisks;
 use crate::error::NodeError;
-use crate::shared::Shared;
+use crate::node_state::NodeState;
 
 /// How often the node looks whether all others have joined.
 const ROUND: Duration = Duration::from_millis(100);
@@ -152,7 +152,7 @@ impl Rebuild {
 }
 
 /// Rebuilds the namespace if all nodes have joined; whether nothing is left to do.
-pub fn try_rebuild(shared: &Arc<Shared>) -> Result<bool, Failure> {
+pub fn try_rebuild(shared: &Arc<NodeState>) -> Result<bool, Failure> {
     let rebuild = &shared.rebuild;
     if !rebuild.is_pending() {
         return Ok(true);
@@ -178,14 +178,14 @@ pub fn try_rebuild(shared: &Arc<Shared>) -> Result<bool, Failure> {
 
 /// The thread that rebuilds the namespace of several nodes; ends when it is done or the node is
 /// asked to stop.
-pub fn rebuild_when_joined(shared: &Arc<Shared>) {
-    while !shared.stopping.is_asked() {
+pub fn rebuild_when_joined(shared: &Arc<NodeState>) {
+    while !shared.shutdown.is_requested() {
         match try_rebuild(shared) {
             Ok(true) => return,
             Ok(false) => {}
             Err(failure) => tracing::warn!(%failure, "the namespace could not be rebuilt yet"),
         }
-        shared.stopping.pause(ROUND);
+        shared.shutdown.pause(ROUND);
     }
 }
 

@@ -1,23 +1,23 @@
 //! A node: how it starts, and how it stops.
 
+mod address_notes;
 mod builder;
-mod caretaker;
 #[cfg(test)]
 mod clock_tests;
 mod collective_service;
-pub mod describer;
-mod door;
-mod informing;
-pub mod janitor;
+pub mod description_writer;
+mod dispatcher;
+mod grant_news;
 mod joining;
+mod leader_slot;
+mod membership_task;
 pub mod missing_namespace;
 pub mod monitor;
-mod notes;
 #[cfg(test)]
 mod panic_tests;
 mod processing;
 mod short_cut;
-mod turns;
+pub mod subfile_reaper;
 
 use std::fs;
 use std::io;
@@ -46,20 +46,20 @@ use crate::grant_epochs::GrantEpochs;
 use crate::job_memory::JobMemories;
 use crate::lease::Leases;
 use crate::limits::Quotas;
+use crate::map_waiters::MapWaiters;
 use crate::metadata::{MetadataError, Redb};
 use crate::namespace::{Clock, Namespace};
+use crate::node_state::{InterfaceState, NodeState, Shutdown};
 use crate::open_files::OpenFiles;
 use crate::operation::Registry;
 use crate::peers::{Peers, REQUESTS};
 use crate::private_files;
-use crate::processing::Calls;
+use crate::processing::RunningCalls;
 use crate::program::{self, Operations};
 use crate::record_locks::RecordLocks;
 use crate::request_meter::RequestMeter;
 use crate::sessions::Sessions;
-use crate::shared::{Names, Shared, Stopping};
 use crate::short_cut_traffic::ShortCutTraffic;
-use crate::strangers::Strangers;
 
 /// How long a node that stops waits for what is under way.
 const STOP_WAIT: Duration = Duration::from_secs(10);
@@ -72,25 +72,25 @@ const ROUTES_PER_CLIENT: usize = 4;
 ///
 /// Dropping it stops it like [`stop`](Node::stop).
 pub struct Node {
-    shared: Arc<Shared>,
+    shared: Arc<NodeState>,
     space: Space,
     run: Option<Arc<RunningProgram>>,
     threads: Vec<JoinHandle<()>>,
     short_cut: Option<DescriptorServer>,
-    notes: notes::Notes,
+    notes: address_notes::AddressNotes,
     /// Whether other processes can reach it.
     listens: bool,
 }
 
 /// What the threads receive that work on the namespace in the background.
-struct Background {
-    removals: mpsc::Receiver<janitor::Job>,
-    descriptions: mpsc::Receiver<describer::Job>,
+struct BackgroundReceivers {
+    removals: mpsc::Receiver<subfile_reaper::ReaperMessage>,
+    descriptions: mpsc::Receiver<description_writer::WriterMessage>,
 }
 
 /// How clients come to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum Discovery {
     /// They are in the same process.
     InProcess,
     /// They are told its address, or its data directory.
@@ -127,10 +127,10 @@ impl Node {
         config: &Config,
         node: &str,
         operations: Arc<Registry>,
-        found: Found,
+        discovery: Discovery,
         (missing_namespace, clock): (MissingNamespace, Clock),
     ) -> Result<Self, NodeError> {
-        let listens = found != Found::InProcess;
+        let listens = discovery != Discovery::InProcess;
         let Some(me) = config.nodes.iter().position(|known| known.name == node) else {
             let known: Vec<&str> = config.nodes.iter().map(|node| node.name.as_str()).collect();
             return Err(NodeError::UnknownNode {
@@ -141,7 +141,7 @@ impl Node {
         };
         let own = &config.nodes[me];
         if listens {
-            crate::descriptors::raise_limit();
+            crate::descriptor_limit::raise_limit();
         }
         create_data_directory(own)?;
         let disks = NodeDisks::open(own)?;
@@ -166,7 +166,7 @@ impl Node {
         let space = listen(config, own, key.clone(), listens)?;
         let table = own.data.join("leases");
         let leases = Leases::open(&table).map_err(|error| NodeError::io(&table, error.into()))?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(NodeState {
             config: config.clone(),
             me,
             disks,
@@ -179,9 +179,9 @@ impl Node {
             requests: RequestMeter::default(),
             job_memories: JobMemories::default(),
             operations,
-            calls: Calls::default(),
+            calls: RunningCalls::default(),
             peers: Peers::new(config, me, administrator.clone(), key),
-            strangers: Strangers::default(),
+            map_waiters: MapWaiters::default(),
             audit: Arc::new(open_audit(own)?),
             events: Arc::default(),
             administrator,
@@ -191,11 +191,11 @@ impl Node {
             names,
             rebuild,
             started: Instant::now(),
-            stopping: Stopping::default(),
+            shutdown: Shutdown::default(),
         });
         joining::recall_map(&shared);
         if shared.names.is_some() {
-            informing::recall_revocations(&shared)
+            grant_news::recall_revocations(&shared)
                 .and_then(|()| joining::enter_own_disks(&shared))
                 .map_err(|failure| NodeError::Other(failure.to_string()))?;
         }
@@ -207,7 +207,7 @@ impl Node {
             run: Some(run.clone()),
             threads: vec![],
             short_cut: None,
-            notes: notes::Notes::default(),
+            notes: address_notes::AddressNotes::default(),
             listens,
         };
         node.begin_work(run.clone(), operations, background)?;
@@ -217,11 +217,11 @@ impl Node {
         }
         if listens {
             let address = node.address();
-            node.notes.write(config, own, found, &address)?;
+            node.notes.write(config, own, discovery, &address)?;
         }
         if listens && own.short_cut != ShortCut::Off {
             match short_cut::open(&shared, run, operations) {
-                Ok(door) => node.short_cut = Some(door),
+                Ok(dispatcher) => node.short_cut = Some(dispatcher),
                 Err(error) => tracing::warn!(%error, "no descriptors are handed out"),
             }
         }
@@ -267,17 +267,18 @@ impl Node {
         &mut self,
         run: Arc<RunningProgram>,
         operations: Operations,
-        background: Option<Background>,
+        background: Option<BackgroundReceivers>,
     ) -> Result<(), NodeError> {
         let options = PortOptions { credit_bytes: Credit::Bytes(REQUEST_CREDIT_BYTES) };
         let port = RpcServer::new(&self.space, REQUESTS, options)
             .map_err(|error| NodeError::Other(error.to_string()))?;
         if let Some(names) = &self.shared.names {
-            names.describer.connect(&run, operations);
+            names.description_writer.connect(&run, operations);
         }
-        let door = door::Door::new(self.shared.clone(), run.clone(), operations, port);
-        let door = Arc::new(door);
-        let watched = door.clone();
+        let dispatcher =
+            dispatcher::Dispatcher::new(self.shared.clone(), run.clone(), operations, port);
+        let dispatcher = Arc::new(dispatcher);
+        let watched = dispatcher.clone();
         let mut start = |name: &str, work: Box<dyn FnOnce() + Send>| {
             let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
             thread
@@ -289,26 +290,30 @@ impl Node {
             // grants are valid, before it serves the first request.
             joining::stay_joined(&self.shared);
         }
-        for number in 0..door::THREADS {
-            let door = door.clone();
-            start("door", Box::new(move || door.serve(number == 0)))?;
+        for number in 0..dispatcher::DISPATCH_THREADS {
+            let dispatcher = dispatcher.clone();
+            start("dispatcher", Box::new(move || dispatcher.serve(number == 0)))?;
         }
-        if let Some(Background { removals: jobs, descriptions }) = background {
+        if let Some(BackgroundReceivers { removals: jobs, descriptions }) = background {
             let (of, running) = (self.shared.clone(), run.clone());
-            let describe = move || describer::work(&of, &running, &operations, &descriptions);
-            start("describer", Box::new(describe))?;
+            let describe =
+                move || description_writer::work(&of, &running, &operations, &descriptions);
+            start("descriptions", Box::new(describe))?;
             let (shared, run) = (self.shared.clone(), run.clone());
-            start("janitor", Box::new(move || janitor::work(&shared, &run, &operations, &jobs)))?;
+            start(
+                "subfile reaper",
+                Box::new(move || subfile_reaper::work(&shared, &run, &operations, &jobs)),
+            )?;
             if let Some(names) = &self.shared.names {
                 let left = names.namespace.doomed();
                 for record in left.map_err(|failure| NodeError::Other(failure.to_string()))? {
-                    names.janitor.remove(record);
+                    names.subfile_reaper.remove(record);
                 }
             }
         }
         let shared = self.shared.clone();
         if shared.names.is_some() && shared.node().wait_warning.is_some() {
-            start("watch", Box::new(move || watched.watch()))?;
+            start("wait warnings", Box::new(move || watched.warn_of_long_waits()))?;
         }
         if shared.rebuild.is_pending() && shared.config.nodes.len() > 1 {
             let shared = shared.clone();
@@ -316,10 +321,10 @@ impl Node {
             start("rebuild", Box::new(work))?;
         }
         let answering = shared.clone();
-        start("answers", Box::new(move || caretaker::answer(&answering)))?;
+        start("updates", Box::new(move || membership_task::answer(&answering)))?;
         let (measuring, space) = (shared.clone(), self.space.clone());
-        start("space", Box::new(move || caretaker::measure(&measuring, &space)))?;
-        start("caretaker", Box::new(move || caretaker::work(&shared)))
+        start("disk watch", Box::new(move || membership_task::measure(&measuring, &space)))?;
+        start("membership", Box::new(move || membership_task::work(&shared)))
     }
 
     /// What the node can do with extents. More can be added while it runs.
@@ -350,11 +355,11 @@ impl Node {
     /// are durable: grants that are older than their lifetime by then have to be renewed. Only the
     /// interface node counts epochs.
     pub fn begin_grant_epochs(&self, count: u64) -> Result<(), NodeError> {
-        informing::begin_epochs(&self.shared, count)
+        grant_news::begin_epochs(&self.shared, count)
             .map_err(|failure| NodeError::Other(failure.to_string()))
     }
 
-    /// What the rebuild of the namespace has found, if the node was started with
+    /// What the rebuild of the namespace has discovery, if the node was started with
     /// [`MissingNamespace::Rebuild`] and has finished it.
     pub fn rebuilt(&self) -> Option<CheckReport> {
         self.shared.rebuild.report()
@@ -362,7 +367,7 @@ impl Node {
 
     /// Waits until somebody has asked the node to stop.
     pub fn wait(&self) {
-        self.shared.stopping.wait_until_asked();
+        self.shared.shutdown.wait_until_requested();
     }
 
     /// What makes [`wait`](Node::wait) return, for a signal handler's thread.
@@ -370,7 +375,7 @@ impl Node {
         let shared = Arc::downgrade(&self.shared);
         move || {
             if let Some(shared) = shared.upgrade() {
-                shared.stopping.ask();
+                shared.shutdown.request();
             }
         }
     }
@@ -383,15 +388,15 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        self.shared.stopping.ask();
+        self.shared.shutdown.request();
         self.shared.calls.stop_all();
         self.short_cut.take();
-        if !self.shared.stopping.wait_until_idle(Instant::now() + STOP_WAIT) {
+        if !self.shared.shutdown.wait_until_idle(Instant::now() + STOP_WAIT) {
             tracing::warn!("requests are still under way and are given up");
         }
         if let Some(names) = &self.shared.names {
-            names.janitor.end();
-            names.describer.end(STOP_WAIT);
+            names.subfile_reaper.end();
+            names.description_writer.end(STOP_WAIT);
         }
         self.notes.remove();
         self.space.close();
@@ -401,7 +406,7 @@ impl Drop for Node {
         }
         self.run.take();
         self.shared.audit.close();
-        self.shared.disks.settle();
+        self.shared.disks.flush_indices();
         self.shared.events.tell_rest();
         if self.listens {
             let seconds = self.shared.started.elapsed().as_secs();
@@ -454,7 +459,7 @@ fn open_names(
     administrator: &Identity,
     grant_epoch: Duration,
     clock: Clock,
-) -> Result<(Names, Background), NodeError> {
+) -> Result<(InterfaceState, BackgroundReceivers), NodeError> {
     let path = own.data.join("namespace.redb");
     let store = Redb::open(&path).map_err(|error| match error {
         MetadataError::InUse { path } => NodeError::InUse {
@@ -464,24 +469,24 @@ fn open_names(
         error => NodeError::Metadata(error),
     })?;
     let namespace = Namespace::open(Arc::new(store), &own.name, administrator, clock)?;
-    let (janitor, removals) = janitor::Janitor::new();
-    let (describer, descriptions) = describer::Describer::new();
+    let (subfile_reaper, removals) = subfile_reaper::SubfileReaper::new();
+    let (description_writer, descriptions) = description_writer::DescriptionWriter::new();
     let (open_files, locks) = (OpenFiles::default(), RecordLocks::default());
     let next_first_disk = AtomicU64::new(0);
     let epoch = namespace.grant_epoch().map_err(|failure| NodeError::Other(failure.to_string()))?;
     let grant_epochs = Mutex::new(GrantEpochs::new(epoch, grant_epoch, Instant::now()));
     let untold = Mutex::default();
-    let names = Names {
+    let names = InterfaceState {
         namespace,
         open_files,
         locks,
-        janitor,
-        describer,
+        subfile_reaper,
+        description_writer,
         grant_epochs,
         untold,
         next_first_disk,
     };
-    Ok((names, Background { removals, descriptions }))
+    Ok((names, BackgroundReceivers { removals, descriptions }))
 }
 
 fn listen(

@@ -6,8 +6,8 @@ use std::time::Instant;
 use pario_proto::{DiskStatus, NodeStatus};
 
 use crate::limits::Resource;
+use crate::node_state::NodeState;
 use crate::request_meter::RequestCounts;
-use crate::shared::Shared;
 
 /// A disk with less free space than this is full, if it is large.
 const FULL_BYTES: u64 = 1 << 30;
@@ -17,7 +17,7 @@ const FULL_PART: u64 = 100;
 /// Looks at a node that runs in this process. It does not keep the node running.
 #[derive(Clone)]
 pub struct NodeMonitor {
-    shared: Weak<Shared>,
+    shared: Weak<NodeState>,
 }
 
 /// A node and its counts, at one moment.
@@ -57,7 +57,7 @@ const COUNTED: [(Resource, &str); 6] = [
 ];
 
 impl NodeMonitor {
-    pub(super) fn new(shared: Weak<Shared>) -> Self {
+    pub(super) fn new(shared: Weak<NodeState>) -> Self {
         Self { shared }
     }
 
@@ -86,7 +86,7 @@ impl NodeMonitor {
         };
         let name = shared.name();
         let mut problems = Vec::new();
-        if shared.stopping.is_asked() {
+        if shared.shutdown.is_requested() {
             problems.push(format!("node {name} is stopping"));
         }
         let interface = &shared.config.nodes[shared.config.interface].name;
@@ -126,9 +126,9 @@ impl std::fmt::Debug for NodeMonitor {
 }
 
 /// How a node is doing.
-pub fn status(shared: &Shared) -> NodeStatus {
+pub fn status(shared: &NodeState) -> NodeStatus {
     let config = shared.node();
-    let (requests, oldest_request_ms) = shared.stopping.under_way();
+    let (requests, oldest_request_ms) = shared.shutdown.under_way();
     let names = shared.names.as_ref();
     let cache = shared.disks.cache().stat();
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
@@ -136,7 +136,7 @@ pub fn status(shared: &Shared) -> NodeStatus {
         name: config.name.clone(),
         pid: std::process::id(),
         uptime_ms: u64::try_from(shared.started.elapsed().as_millis()).unwrap_or(u64::MAX),
-        is_stopping: shared.stopping.is_asked(),
+        is_stopping: shared.shutdown.is_requested(),
         is_interface: names.is_some(),
         disks: shared.disks.status(&shared.short_cut_traffic.collect(Instant::now())),
         storage_threads: number(config.storage_threads),

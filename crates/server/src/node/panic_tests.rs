@@ -12,7 +12,7 @@ use pario_proto::{
 
 use super::Node;
 use crate::config::Config;
-use crate::disks::Load;
+use crate::disks::DiskLoad;
 use crate::protocol::NodeProtocol;
 use crate::sessions::Session;
 
@@ -32,9 +32,9 @@ pub(super) fn panic_if_wanted(session: &Session, request: &Request) {
 }
 
 /// Panics for the client that wants it, while the thread has the turn and works.
-pub(super) fn panic_in_work_if_wanted(session: &Session, load: &Load, bytes: u64) {
+pub(super) fn panic_in_work_if_wanted(session: &Session, load: &DiskLoad, bytes: u64) {
     if session.name == IN_WORK {
-        let _leaving = load.leaving(bytes);
+        let _leaving = load.serve(bytes);
         PANICS.fetch_add(1, Ordering::SeqCst);
         panic!("a test wants this write to panic");
     }
@@ -129,7 +129,7 @@ fn a_panic_ends_its_request_and_nothing_else() {
     assert_eq!(PANICS.load(Ordering::SeqCst), 3 * 3 * rounds);
     // Nothing is left behind: no request is under way, and no disk waits for one.
     let shared = &node.shared;
-    assert_eq!(shared.stopping.under_way().0, 0);
+    assert_eq!(shared.shutdown.under_way().0, 0);
     assert!(shared.disks.status(&[]).iter().all(|disk| disk.queue == 0));
     assert!(matches!(honest.ask(Request::Map, vec![]), Ok(Reply::Map(_))), "the node serves");
 }

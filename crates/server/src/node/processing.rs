@@ -1,4 +1,4 @@
-//! Work with extents: who may have it done, and what begins then.
+//! NodeTask with extents: who may have it done, and what begins then.
 
 use std::sync::Arc;
 
@@ -7,46 +7,46 @@ use pario_proto::{
     CutPiece, Disks, ExtentSelection, Failure, Grant, ProcessRequest, ProcessWork, SELECTION_LIMIT,
 };
 
-use super::door::Door;
+use super::dispatcher::Dispatcher;
 use crate::limits::Resource;
 use crate::operation::Operation;
-use crate::processing::Running;
-use crate::program::{Calling, CutCall, Cutting, answer};
-use crate::reporter::Reporter;
+use crate::processing::RunningCall;
+use crate::program::{CutCall, CutRequest, ProcessCall, plain_reply};
+use crate::reply_sender::ReplySender;
 use crate::sessions::Session;
 
 /// The most that one question wants to be cut.
 const PIECES_LIMIT: usize = 1000;
 
-impl Door {
+impl Dispatcher {
     /// Something about work with extents.
     pub(super) fn process(
         &self,
         session: &Session,
         request: ProcessRequest,
         data: Vec<Bulk>,
-        reporter: Reporter,
+        reply: ReplySender,
     ) {
         let calls = &self.shared.calls;
         match request {
-            ProcessRequest::More { call } => calls.more(session.space, call, reporter),
+            ProcessRequest::More { call } => calls.more(session.space, call, reply),
             ProcessRequest::Stop { call } => {
                 calls.stop(session.space, call);
-                reporter.send(answer(Ok(pario_proto::Reply::Done)));
+                reply.send(plain_reply(Ok(pario_proto::Reply::Done)));
             }
             ProcessRequest::Begin { call, work } => {
                 let parameters = data.into_iter().next().unwrap_or_default();
                 match self.begin(session, call, work, parameters) {
-                    Ok(running) => self.launch(running, reporter),
-                    Err(failure) => reporter.fail(failure),
+                    Ok(running) => self.launch(running, reply),
+                    Err(failure) => reply.fail(failure),
                 }
             }
             ProcessRequest::Cut { grant, operation, pieces } => {
                 match self.cutting(session, grant, operation, pieces) {
                     Ok((cutting, ticket)) => {
-                        self.start(self.operations.cut, cutting, reporter, ticket);
+                        self.start(self.operations.cut, cutting, reply, ticket);
                     }
-                    Err(failure) => reporter.fail(failure),
+                    Err(failure) => reply.fail(failure),
                 }
             }
         }
@@ -58,7 +58,7 @@ impl Door {
         call: u64,
         work: ProcessWork,
         parameters: Bulk,
-    ) -> Result<Arc<Running>, Failure> {
+    ) -> Result<Arc<RunningCall>, Failure> {
         self.check_grant(session, &work.grant, true, false)?;
         if let Some(target) = &work.target {
             self.check_grant(session, &target.grant, false, true)?;
@@ -85,15 +85,21 @@ impl Door {
         let ticket = self.shared.begin()?;
         let caller = (session.space, call);
         let shared = self.shared.clone();
-        let running =
-            Arc::new(Running::new(shared, caller, work, parameters, operation, (ticket, shares)));
+        let running = Arc::new(RunningCall::new(
+            shared,
+            caller,
+            work,
+            parameters,
+            operation,
+            (ticket, shares),
+        ));
         self.shared.calls.begin(session.space, call, running.clone())?;
         Ok(running)
     }
 
-    fn launch(&self, running: Arc<Running>, reporter: Reporter) {
-        running.ask(reporter);
-        let calling = Calling(running.clone());
+    fn launch(&self, running: Arc<RunningCall>, reply: ReplySender) {
+        running.ask(reply);
+        let calling = ProcessCall(running.clone());
         let begun = self.run.start_then(self.operations.process, calling, move |result| {
             if let Err(error) = result {
                 let node = running.shared.name().to_owned();
@@ -112,7 +118,7 @@ impl Door {
         grant: Grant,
         name: String,
         pieces: Vec<CutPiece>,
-    ) -> Result<(Cutting, crate::shared::Ticket), Failure> {
+    ) -> Result<(CutCall, crate::node_state::RequestTicket), Failure> {
         if !session.is_node {
             return Err(self.refused("only nodes of the cluster may ask this"));
         }
@@ -127,8 +133,8 @@ impl Door {
             Ok((disks.disk(disk).thread, disk, piece))
         };
         let pieces: Result<Vec<_>, Failure> = pieces.into_iter().map(placed).collect();
-        let call = CutCall { grant, operation, name, pieces: pieces? };
-        Ok((Cutting(Arc::new(call)), self.shared.begin()?))
+        let call = CutRequest { grant, operation, name, pieces: pieces? };
+        Ok((CutCall(Arc::new(call)), self.shared.begin()?))
     }
 
     fn find_operation(&self, name: &str) -> Result<Arc<dyn Operation>, Failure> {

@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 
 use super::socket_mode;
 use crate::config::ShortCut;
-use crate::program::{Operations, Work};
-use crate::shared::Shared;
+use crate::node_state::NodeState;
+use crate::program::{NodeTask, Operations};
 
 /// The most descriptors of one file that a client gets; wider files go over the node.
 const PARTS_LIMIT: usize = 256;
@@ -30,7 +30,7 @@ const MAKE_WAIT: Duration = Duration::from_secs(1);
 
 /// Opens the socket for descriptors, beside the node's own.
 pub fn open(
-    shared: &Arc<Shared>,
+    shared: &Arc<NodeState>,
     run: Arc<RunningProgram>,
     operations: Operations,
 ) -> io::Result<DescriptorServer> {
@@ -54,7 +54,7 @@ pub fn open(
 
 /// Has subfiles made and opened by the clerks, and waits for a limited time.
 fn make(
-    shared: &Arc<Shared>,
+    shared: &Arc<NodeState>,
     run: &RunningProgram,
     operations: &Operations,
     grant: &Grant,
@@ -67,18 +67,18 @@ fn make(
     let mut waiting = Vec::new();
     for (disk, part) in parts {
         let load = &shared.disks.disk(disk).load;
-        if load.makes_wait() {
+        if load.has_late_subfiles() {
             return Err(slow(disk));
         }
         let (send, receive) = mpsc::channel();
-        let work = Work::Make { grant: grant.clone(), parts: vec![(disk, part)] };
+        let work = NodeTask::Make { grant: grant.clone(), parts: vec![(disk, part)] };
         let (late, of) = (Arc::new(Mutex::new(Some(false))), shared.clone());
         let is_late = late.clone();
-        let begun = run.start_then(operations.here, work, move |answer| {
+        let begun = run.start_then(operations.perform_task, work, move |answer| {
             let answer = answer.map_err(|error| error.to_string()).map(|answer| answer.result);
             let _ = send.send(answer);
             if is_late.lock().take() == Some(true) {
-                of.disks.disk(disk).load.is_late_no_more();
+                of.disks.disk(disk).load.clear_late();
             }
         });
         begun.map_err(|_| Failure::Stopping { node: shared.name().to_owned() })?;
@@ -95,7 +95,7 @@ fn make(
                 // Unless it has come at this moment, it is remembered until it comes.
                 if let Some(is_late) = late.lock().as_mut() {
                     *is_late = true;
-                    shared.disks.disk(disk).load.is_late();
+                    shared.disks.disk(disk).load.note_late();
                 }
                 return Err(slow(disk));
             }
@@ -105,21 +105,21 @@ fn make(
 }
 
 /// Where the socket for descriptors is.
-pub fn socket_path(shared: &Shared) -> std::path::PathBuf {
+pub fn socket_path(shared: &NodeState) -> std::path::PathBuf {
     let mut path = shared.node().socket.clone().into_os_string();
     path.push("-files");
     path.into()
 }
 
 /// Hands out descriptors within this process.
-pub fn hand_out(shared: &Arc<Shared>, request: &[u8]) -> Handed {
+pub fn hand_out(shared: &Arc<NodeState>, request: &[u8]) -> Handed {
     // Who asks waits in its own thread, and holds up nobody.
     let uid = User::own().uid;
     give(shared, uid, &decode(request)?, |_, _| Ok(())).map_err(|failure| encode(&failure))
 }
 
 fn give(
-    shared: &Arc<Shared>,
+    shared: &Arc<NodeState>,
     uid: u32,
     asked: &DescriptorRequest,
     make: impl FnOnce(&Grant, Vec<(usize, SubfileLocation)>) -> Result<(), Failure>,
@@ -175,7 +175,8 @@ fn give(
     for part in parts {
         let disk = shared.disks.disk(shared.disks.number_of(part.disk)?);
         let id = pario_store::SubfileId::data(grant.file.0, part.subfile.0);
-        let shared_file = shared.flat_made(disk, grant, *part)?.share(grant.access.read, write);
+        let shared_file =
+            shared.flat_or_create(disk, grant, *part)?.share(grant.access.read, write);
         match shared_file.map_err(|error| disk.failure(error, id, "share it"))? {
             Some(descriptor) => descriptors.push(descriptor),
             None => return Err(refused("the disk has no files")),

@@ -1,7 +1,7 @@
-//! Work with extents that clients have asked for, as docs/processing.md tells it.
+//! NodeTask with extents that clients have asked for, as docs/processing.md tells it.
 
 mod outbox;
-mod running;
+mod running_call;
 mod timeline;
 
 use std::collections::HashMap;
@@ -12,10 +12,10 @@ use pario_net::SpaceId;
 use pario_proto::{Failure, ReplyMessage};
 use parking_lot::Mutex;
 
-use crate::reporter::Reporter;
+use crate::reply_sender::ReplySender;
 
-pub use outbox::MOMENT;
-pub use running::{COMPANY, OpenPart, Route, Running};
+pub use outbox::UPDATE_PERIOD;
+pub use running_call::{BATCH_EXTENTS, ExtentQueue, OpenSubfile, RunningCall};
 pub use timeline::Awaited;
 
 /// The most calls that one client has at once.
@@ -23,13 +23,18 @@ const CALLS_LIMIT: usize = 256;
 
 /// All calls that are not over, or have not been told so.
 #[derive(Default)]
-pub struct Calls {
-    by_client: Mutex<HashMap<SpaceId, HashMap<u64, Arc<Running>>>>,
+pub struct RunningCalls {
+    by_client: Mutex<HashMap<SpaceId, HashMap<u64, Arc<RunningCall>>>>,
 }
 
-impl Calls {
+impl RunningCalls {
     /// A client begins a call.
-    pub fn begin(&self, space: SpaceId, call: u64, running: Arc<Running>) -> Result<(), Failure> {
+    pub fn begin(
+        &self,
+        space: SpaceId,
+        call: u64,
+        running: Arc<RunningCall>,
+    ) -> Result<(), Failure> {
         let mut clients = self.by_client.lock();
         let calls = clients.entry(space).or_default();
         if calls.contains_key(&call) {
@@ -46,7 +51,7 @@ impl Calls {
     }
 
     /// A client asks for more of a call.
-    pub fn more(&self, space: SpaceId, call: u64, responder: Reporter) {
+    pub fn more(&self, space: SpaceId, call: u64, responder: ReplySender) {
         match self.find(space, call) {
             Some(running) => running.ask(responder),
             None => {
@@ -73,7 +78,7 @@ impl Calls {
     }
 
     /// The call is over, and the client has been told.
-    pub fn forget(&self, space: SpaceId, call: u64) -> Option<Arc<Running>> {
+    pub fn forget(&self, space: SpaceId, call: u64) -> Option<Arc<RunningCall>> {
         let mut clients = self.by_client.lock();
         let calls = clients.get_mut(&space)?;
         let running = calls.remove(&call);
@@ -101,7 +106,7 @@ impl Calls {
         }
     }
 
-    fn find(&self, space: SpaceId, call: u64) -> Option<Arc<Running>> {
+    fn find(&self, space: SpaceId, call: u64) -> Option<Arc<RunningCall>> {
         self.by_client.lock().get(&space)?.get(&call).cloned()
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A compute thread that is idle between two extents waits for the first reason that applies: for
 //! the caller, if results filled the outbox; for a disk or for neighbouring extents, until these are
-//! read; for the extents that the walker hands out; and from then on for a processor. Time in which a
+//! read; for the extents that the scheduler hands out; and from then on for a processor. Time in which a
 //! computing thread had no processor is cut off its span and shown as a wait behind it.
 
 use std::sync::atomic::{AtomicU64, Ordering};

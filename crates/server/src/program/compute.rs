@@ -6,10 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use pario_flow::Continuation;
 use pario_net::panic_text;
 
-use super::process::{Calling, Company};
-use super::visit::{Visit, stored};
+use super::extent_scheduler::{ExtentBatch, ProcessCall};
+use super::scheduled_extent::{ScheduledExtent, stored};
 use crate::operation::{Outcome, Scratch, Seen};
-use crate::processing::{Awaited, Running};
+use crate::processing::{Awaited, RunningCall};
 
 /// A compute thread.
 pub struct Compute {
@@ -23,13 +23,13 @@ impl Compute {
     }
 
     /// Makes the task of a call.
-    pub fn prepare(&mut self, call: Calling) -> Calling {
+    pub fn prepare(&mut self, call: ProcessCall) -> ProcessCall {
         guarded(&call.0, |running| running.prepare());
         call
     }
 
     /// Takes what is at hand of each extent, and shows those to the task of which that is enough.
-    pub fn look(&mut self, mut company: Company, next: Continuation<Company>) {
+    pub fn look(&mut self, mut company: ExtentBatch, next: Continuation<ExtentBatch>) {
         let running = company.running.clone();
         if let Some(timeline) = running.timeline() {
             timeline.note_wait(self.number, Awaited::Extents, company.ready_ns);
@@ -48,7 +48,7 @@ impl Compute {
     }
 
     /// Shows an extent to the task, now that everything is there.
-    pub fn see(&mut self, mut visit: Visit, next: Continuation<Visit>) {
+    pub fn see(&mut self, mut visit: ScheduledExtent, next: Continuation<ScheduledExtent>) {
         let running = visit.running.clone();
         if let Some(timeline) = running.timeline() {
             let (awaited, ready_ns) = visit.awaited();
@@ -59,7 +59,7 @@ impl Compute {
     }
 
     /// Shows an extent to the task, and keeps what comes of it.
-    fn show(&mut self, running: &Running, visit: &mut Visit) {
+    fn show(&mut self, running: &RunningCall, visit: &mut ScheduledExtent) {
         if running.is_stopped() {
             return;
         }
@@ -77,7 +77,7 @@ impl Compute {
     }
 
     /// All extents have been seen: puts together what the threads have found.
-    pub fn finish(&mut self, call: Calling) -> Calling {
+    pub fn finish(&mut self, call: ProcessCall) -> ProcessCall {
         guarded(&call.0, |running| {
             let scratches = running.take_scratches();
             let Some(task) = running.task().filter(|_| !running.is_stopped()) else { return };
@@ -93,7 +93,7 @@ impl Compute {
 }
 
 /// Shows an extent to the task; nothing comes of one that is not there, unless the task wants it.
-fn show(visit: &Visit, thread: usize, scratch: &mut Scratch) -> Result<Outcome, String> {
+fn show(visit: &ScheduledExtent, thread: usize, scratch: &mut Scratch) -> Result<Outcome, String> {
     let running = &visit.running;
     let Some(task) = running.task() else { return Ok(Outcome::Nothing) };
     let extent = visit.found.as_ref().and_then(Option::as_ref);
@@ -106,7 +106,7 @@ fn show(visit: &Visit, thread: usize, scratch: &mut Scratch) -> Result<Outcome, 
 }
 
 /// What panics is the end of the call and of nothing else.
-fn guarded(running: &Running, work: impl FnOnce(&Running)) {
+fn guarded(running: &RunningCall, work: impl FnOnce(&RunningCall)) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(running))) {
         running.fail_at(None, panic_failure(panic.as_ref()));
     }

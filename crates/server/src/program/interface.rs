@@ -11,12 +11,12 @@ use pario_proto::{
     SubfileIndex,
 };
 
-use super::creating::Creation;
-use super::{NamesCall, RightsChange, answer};
+use super::file_creation::FileCreation;
+use super::{NamesCall, RightsChange, plain_reply};
 use crate::limits::Resource;
 use crate::namespace::SyncMark;
+use crate::node_state::{InterfaceState, NodeState};
 use crate::open_files::OpenFile;
-use crate::shared::{Names, Shared};
 
 /// A change of rights waits for the descriptions of slow disks no longer than this.
 const DESCRIBE_WAIT: Duration = Duration::from_secs(2);
@@ -24,12 +24,12 @@ const DESCRIBE_WAIT: Duration = Duration::from_secs(2);
 /// The interface thread.
 #[derive(Clone)]
 pub struct Interface {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<NodeState>,
 }
 
 impl Interface {
     /// The thread of a node.
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub fn new(shared: Arc<NodeState>) -> Self {
         Self { shared }
     }
 
@@ -40,34 +40,34 @@ impl Interface {
         let shared = self.shared.clone();
         let names = match shared.names() {
             Ok(names) => names,
-            Err(failure) => return next.call(answer(Err(failure))),
+            Err(failure) => return next.call(plain_reply(Err(failure))),
         };
         let done = |next: Continuation<ReplyMessage<Bulk>>| {
-            move |result: Result<(), Failure>| next.call(answer(result.map(|()| Reply::Done)))
+            move |result: Result<(), Failure>| next.call(plain_reply(result.map(|()| Reply::Done)))
         };
         let namespace = &names.namespace;
         match request {
             NamespaceRequest::Open { path, access } => {
                 let opened = self.open(names, space, &who, &path, access);
-                next.call(answer(opened.map(Reply::Opened)));
+                next.call(plain_reply(opened.map(Reply::Opened)));
             }
             NamespaceRequest::Close { handle } => {
                 names.close(handle, space);
-                next.call(answer(Ok(Reply::Done)));
+                next.call(plain_reply(Ok(Reply::Done)));
             }
             NamespaceRequest::Renew { handle, grant } => {
                 let renewed = self.renew(names, space, &who, handle, &grant);
-                next.call(answer(renewed.map(Reply::Opened)));
+                next.call(plain_reply(renewed.map(Reply::Opened)));
             }
             NamespaceRequest::MarkSynced { grant, subfiles } => match self.check_mark(&who, &grant)
             {
                 Ok(()) => mark_synced(&shared, grant.file, subfiles, done(next)),
-                Err(failure) => next.call(answer(Err(failure))),
+                Err(failure) => next.call(plain_reply(Err(failure))),
             },
             NamespaceRequest::Stat { path } => {
                 let epoch = names.grant_epochs.lock().issue();
                 let found = namespace.lookup(&who, &path, Access::LOOK);
-                next.call(answer(found.map(|record| {
+                next.call(plain_reply(found.map(|record| {
                     let grant = self.look_grant(&who, &record, epoch);
                     Reply::Stat { record, grant }
                 })));
@@ -76,7 +76,7 @@ impl Interface {
                 let limit = (limit as usize).min(NAMES_LISTED);
                 let epoch = names.grant_epochs.lock().issue();
                 let listed = namespace.list(&who, &path, after.as_deref(), limit);
-                next.call(answer(listed.map(|(entries, is_more)| {
+                next.call(plain_reply(listed.map(|(entries, is_more)| {
                     let grant =
                         |entry: &DirectoryEntry| self.look_grant(&who, &entry.record, epoch);
                     let grants = entries.iter().map(grant).collect();
@@ -102,7 +102,7 @@ impl Interface {
                 namespace.rename(who, from, to, move |renamed| {
                     done(next)(renamed.map(|renamed| {
                         if let (Some(file), Some(names)) = (renamed.file, &shared.names) {
-                            names.describer.renamed(file);
+                            names.description_writer.renamed(file);
                         }
                         if let Some(record) = renamed.replaced {
                             let_go(&shared, record);
@@ -111,25 +111,25 @@ impl Interface {
                 });
             }
             NamespaceRequest::Create { path, access, is_new, mode, layout } => {
-                let creation = Creation { space, who, path, access, is_new, mode, layout };
+                let creation = FileCreation { space, who, path, access, is_new, mode, layout };
                 self.create(creation, next);
             }
             NamespaceRequest::SetDirectoryTime { path, changed_ns } => {
                 namespace.set_directory_time(who, path, changed_ns, done(next));
             }
             NamespaceRequest::OpenMany { paths, access } => {
-                next.call(answer(self.check_count(paths.len()).map(|()| {
+                next.call(plain_reply(self.check_count(paths.len()).map(|()| {
                     let open = |path| self.open(names, space, &who, path, access);
                     Reply::OpenedMany(paths.iter().map(open).collect())
                 })));
             }
             NamespaceRequest::CreateMany { files, access, is_new, layout } => {
                 if let Err(failure) = self.check_count(files.len()) {
-                    return next.call(answer(Err(failure)));
+                    return next.call(plain_reply(Err(failure)));
                 }
                 let creation = |NewFile { path, mode }| {
                     let (who, layout) = (who.clone(), layout.clone());
-                    Creation { space, who, path, access, is_new, mode, layout }
+                    FileCreation { space, who, path, access, is_new, mode, layout }
                 };
                 self.create_many(files.into_iter().map(creation).collect(), next);
             }
@@ -138,23 +138,23 @@ impl Interface {
                     handles.into_iter().for_each(|handle| names.close(handle, space));
                     Reply::Done
                 });
-                next.call(answer(closed));
+                next.call(plain_reply(closed));
             }
             NamespaceRequest::MarkSyncedMany { files } => {
                 if let Err(failure) = self.check_count(files.len()) {
-                    return next.call(answer(Err(failure)));
+                    return next.call(plain_reply(Err(failure)));
                 }
                 let check = |(grant, subfiles): (Grant, _)| {
                     self.check_mark(&who, &grant).map(|()| (grant.file, subfiles))
                 };
                 let files = files.into_iter().map(check).collect();
                 mark_many_synced(&shared, files, move |marked| {
-                    next.call(answer(marked.map(Reply::Each)));
+                    next.call(plain_reply(marked.map(Reply::Each)));
                 });
             }
             NamespaceRequest::RemoveMany { entries } => {
                 if let Err(failure) = self.check_count(entries.len()) {
-                    return next.call(answer(Err(failure)));
+                    return next.call(plain_reply(Err(failure)));
                 }
                 let shared = shared.clone();
                 namespace.remove_many(who, entries, move |removed| {
@@ -166,13 +166,13 @@ impl Interface {
                         })
                     };
                     let each = removed.map(|removed| removed.into_iter().map(let_go).collect());
-                    next.call(answer(each.map(Reply::Each)));
+                    next.call(plain_reply(each.map(Reply::Each)));
                 });
             }
             NamespaceRequest::SetRights { .. } => {
                 let why = "a request came to the wrong operation".to_owned();
                 let node = shared.name().to_owned();
-                next.call(answer(Err(Failure::Internal { node, why })));
+                next.call(plain_reply(Err(Failure::Internal { node, why })));
             }
         }
     }
@@ -197,7 +197,7 @@ impl Interface {
 
     /// Changes rights; the operation goes on to tell all nodes.
     pub fn set_rights(&mut self, call: NamesCall, next: Continuation<RightsChange>) {
-        let change = |shared: &Shared, result: Result<FileRecord, Failure>| {
+        let change = |shared: &NodeState, result: Result<FileRecord, Failure>| {
             let (nodes, epoch) =
                 (nodes_of(shared, result.as_ref().ok()), shared.known_grant_epoch());
             RightsChange { result, epoch, nodes, untold: Vec::new() }
@@ -230,7 +230,9 @@ impl Interface {
         match known {
             Some(Ok(Some(file))) => {
                 let (files, wait) = (vec![file], Some(DESCRIBE_WAIT));
-                names.describer.deliver(&self.shared, files, wait, move |_| next.call(change));
+                names
+                    .description_writer
+                    .deliver(&self.shared, files, wait, move |_| next.call(change));
             }
             _ => next.call(change),
         }
@@ -238,7 +240,7 @@ impl Interface {
 
     pub(super) fn open(
         &self,
-        names: &Names,
+        names: &InterfaceState,
         space: SpaceId,
         who: &Identity,
         path: &FilePath,
@@ -252,7 +254,7 @@ impl Interface {
         let opened = self.opened(names, space, who, path, record, (access, epoch))?;
         // It may have been deleted since it was looked up, before it was known to be open.
         let file = opened.record.id;
-        if names.namespace.record(file)?.is_none() && !names.open_files.is_kept(file) {
+        if names.namespace.record(file)?.is_none() && !names.open_files.is_deleted_but_open(file) {
             forget(&self.shared, opened.handle, space);
             return Err(Failure::NotFound { path: path.clone() });
         }
@@ -261,7 +263,7 @@ impl Interface {
 
     pub(super) fn opened(
         &self,
-        names: &Names,
+        names: &InterfaceState,
         space: SpaceId,
         who: &Identity,
         path: &FilePath,
@@ -285,13 +287,13 @@ impl Interface {
     }
 }
 
-/// Notes which subfiles of a file have been synced.
+/// AddressNotes which subfiles of a file have been synced.
 ///
 /// The descriptions on the disks say so before the namespace does, and before the sync is
 /// acknowledged: so what was synced and is lost is known to be lost after a rebuild too. A file with
 /// a single synced subfile needs no description to say so: it is there, or the file is unknown.
 fn mark_synced(
-    shared: &Arc<Shared>,
+    shared: &Arc<NodeState>,
     file: FileId,
     subfiles: Vec<SubfileIndex>,
     done: impl FnOnce(Result<(), Failure>) + Send + 'static,
@@ -303,9 +305,11 @@ fn mark_synced(
     match names.namespace.if_settled(file, &subfiles) {
         Ok(Some(known)) if known.record.first_synced_count() > 1 => {
             let of = shared.clone();
-            names.describer.deliver(shared, vec![known], None, move |is_done| match of.names() {
-                Ok(names) => names.namespace.settle(file, subfiles, !is_done, done),
-                Err(failure) => done(Err(failure)),
+            names.description_writer.deliver(shared, vec![known], None, move |is_done| {
+                match of.names() {
+                    Ok(names) => names.namespace.settle(file, subfiles, !is_done, done),
+                    Err(failure) => done(Err(failure)),
+                }
             });
         }
         Ok(_) => names.namespace.settle(file, subfiles, false, done),
@@ -316,7 +320,7 @@ fn mark_synced(
 /// The same for several files, with one transaction for all. Files that cannot be marked come with
 /// their failure, and get it back.
 fn mark_many_synced(
-    shared: &Arc<Shared>,
+    shared: &Arc<NodeState>,
     files: Vec<Result<(FileId, Vec<SubfileIndex>), Failure>>,
     done: impl FnOnce(Result<Vec<Result<(), Failure>>, Failure>) + Send + 'static,
 ) {
@@ -369,12 +373,12 @@ fn mark_many_synced(
     };
     match described.is_empty() {
         true => mark(true),
-        false => names.describer.deliver(shared, described, None, mark),
+        false => names.description_writer.deliver(shared, described, None, mark),
     }
 }
 
 /// The names of all nodes, and whether each holds a part of a file.
-fn nodes_of(shared: &Shared, record: Option<&FileRecord>) -> Vec<(String, bool)> {
+fn nodes_of(shared: &NodeState, record: Option<&FileRecord>) -> Vec<(String, bool)> {
     let layout = record.and_then(|record| record.layout.as_ref());
     let disks = layout.map(|layout| layout.disks().as_slice()).unwrap_or_default();
     let map = shared.map.read();
@@ -383,16 +387,16 @@ fn nodes_of(shared: &Shared, record: Option<&FileRecord>) -> Vec<(String, bool)>
 }
 
 /// A file was deleted: its subfiles go when nobody has it open.
-fn let_go(shared: &Shared, record: FileRecord) {
+fn let_go(shared: &NodeState, record: FileRecord) {
     let Some(names) = &shared.names else { return };
     names.grant_epochs.lock().note_revocation();
     if let Some(record) = names.open_files.delete(record) {
-        names.janitor.remove(record);
+        names.subfile_reaper.remove(record);
     }
 }
 
 /// A file is not open after all.
-pub(super) fn forget(shared: &Shared, handle: u64, space: SpaceId) {
+pub(super) fn forget(shared: &NodeState, handle: u64, space: SpaceId) {
     if let Some(names) = &shared.names {
         names.close(handle, space);
     }

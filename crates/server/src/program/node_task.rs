@@ -5,22 +5,22 @@ use pario_proto::{
     Failure, FileRecord, Grant, KnownFile, Revocation, SubfileIndex, SubfileLocation,
 };
 
-use crate::shared::Shared;
+use crate::node_state::NodeState;
 
 /// Something to be done by one node.
 #[derive(Clone, Debug)]
-pub struct SubfilesWork {
+pub struct AssignedTask {
     /// The node.
     pub node: usize,
     /// What.
-    pub work: Work,
+    pub work: NodeTask,
 }
 
-impl Token for SubfilesWork {}
+impl Token for AssignedTask {}
 
 /// What a node does.
 #[derive(Clone, Debug)]
-pub enum Work {
+pub enum NodeTask {
     /// Removes the subfiles of files.
     Remove {
         /// The files.
@@ -54,18 +54,18 @@ pub enum Work {
     },
 }
 
-impl Token for Work {}
+impl Token for NodeTask {}
 
-impl Work {
+impl NodeTask {
     /// Whether disks have to be touched, which may take long.
     pub fn is_for_disks(&self) -> bool {
-        !matches!(self, Work::Revoke(_))
+        !matches!(self, NodeTask::Revoke(_))
     }
 }
 
-impl SubfilesWork {
+impl AssignedTask {
     /// Has a node describe those of some files that have subfiles on its disks.
-    pub fn describe(shared: &Shared, files: &[KnownFile], node: u64) -> Option<Self> {
+    pub fn describe(shared: &NodeState, files: &[KnownFile], node: u64) -> Option<Self> {
         let map = shared.map.read();
         let is_there = |disk| map.disk(disk).is_some_and(|(of, _)| u64::from(of) == node);
         let mut found = Vec::new();
@@ -80,11 +80,11 @@ impl SubfilesWork {
             }
         }
         let node = usize::try_from(node).ok()?;
-        (!found.is_empty()).then_some(Self { node, work: Work::Describe { files: found } })
+        (!found.is_empty()).then_some(Self { node, work: NodeTask::Describe { files: found } })
     }
 
     /// What this node has to do to describe files, if all their disks are here.
-    pub fn describe_here(shared: &Shared, files: &[KnownFile]) -> Option<Work> {
+    pub fn describe_here(shared: &NodeState, files: &[KnownFile]) -> Option<NodeTask> {
         let me = u64::try_from(shared.me).ok()?;
         let work = Self::describe(shared, files, me)?.work;
         let disks = |file: &KnownFile| {
@@ -92,7 +92,7 @@ impl SubfilesWork {
         };
         let all: usize = files.iter().map(disks).sum();
         match &work {
-            Work::Describe { files }
+            NodeTask::Describe { files }
                 if files.iter().map(|(_, parts)| parts.len()).sum::<usize>() == all =>
             {
                 Some(work)
@@ -104,11 +104,11 @@ impl SubfilesWork {
 
 /// What came of it.
 #[derive(Clone, Debug)]
-pub struct SubfilesDone {
+pub struct TaskOutcome {
     /// The node.
     pub node: usize,
     /// Whether it is done.
     pub result: Result<(), Failure>,
 }
 
-impl Token for SubfilesDone {}
+impl Token for TaskOutcome {}

@@ -1,4 +1,4 @@
-//! The caretaker: keeps this node joined, and gives up on answers that do not come. Beside it
+//! The membership_task: keeps this node joined, and gives up on answers that do not come. Beside it
 //! somebody measures disks, who may have to wait for them.
 
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use pario_net::Space;
 
-use super::{informing, joining};
+use super::{grant_news, joining};
 use crate::config::NodeConfig;
 use crate::event_log::PeerWatch;
-use crate::processing::MOMENT;
-use crate::shared::Shared;
+use crate::node_state::NodeState;
+use crate::processing::UPDATE_PERIOD;
 
 /// How often it looks around.
 const ROUND: Duration = Duration::from_millis(100);
@@ -20,12 +20,12 @@ const NEWS_WAIT: Duration = Duration::from_secs(1);
 /// renewed.
 const MEASURE: Duration = Duration::from_secs(1);
 
-/// The caretaker's thread; ends when the node is asked to stop.
-pub fn work(shared: &Arc<Shared>) {
+/// The membership_task's thread; ends when the node is asked to stop.
+pub fn work(shared: &Arc<NodeState>) {
     let mut renewed = Instant::now();
     let mut heard = renewed;
     let mut watches = peer_watches(shared, renewed);
-    while !shared.stopping.is_asked() {
+    while !shared.shutdown.is_requested() {
         let now = Instant::now();
         shared.peers.expire(now);
         if shared.names.is_some() {
@@ -35,7 +35,7 @@ pub fn work(shared: &Arc<Shared>) {
                     let _ = shared.peers.try_reach(node);
                 }
             }
-            informing::begin_due_epoch(shared, now);
+            grant_news::begin_due_epoch(shared, now);
         } else {
             joining::stay_joined(shared);
         }
@@ -44,7 +44,7 @@ pub fn work(shared: &Arc<Shared>) {
             let event = watch.look(is_reached(shared, *node), why.as_deref(), now);
             event.into_iter().for_each(|event| shared.events.note(event));
         }
-        let waiting = shared.strangers.take();
+        let waiting = shared.map_waiters.take();
         if !waiting.is_empty() || now.duration_since(renewed) >= MEASURE {
             renewed = now;
             joining::renew_map(shared, NEWS_WAIT);
@@ -52,16 +52,16 @@ pub fn work(shared: &Arc<Shared>) {
         waiting.into_iter().for_each(|go_on| go_on());
         if now.duration_since(heard) >= MEASURE {
             heard = now;
-            informing::hear_news(shared, NEWS_WAIT);
+            grant_news::hear_news(shared, NEWS_WAIT);
         }
-        shared.stopping.pause(ROUND);
+        shared.shutdown.pause(ROUND);
     }
-    shared.strangers.take().into_iter().for_each(|go_on| go_on());
+    shared.map_waiters.take().into_iter().for_each(|go_on| go_on());
 }
 
 /// The nodes to which this one keeps a link, and of which it tells: the interface node all others,
 /// and they the interface node.
-fn peer_watches(shared: &Shared, now: Instant) -> Vec<(usize, PeerWatch)> {
+fn peer_watches(shared: &NodeState, now: Instant) -> Vec<(usize, PeerWatch)> {
     let nodes = shared.config.nodes.iter().enumerate();
     let watched = nodes.filter(|(number, _)| {
         *number != shared.me && (shared.names.is_some() || *number == shared.config.interface)
@@ -74,25 +74,25 @@ fn peer_watches(shared: &Shared, now: Instant) -> Vec<(usize, PeerWatch)> {
 }
 
 /// Whether a node is part of the cluster, as far as this one sees.
-fn is_reached(shared: &Shared, node: usize) -> bool {
+fn is_reached(shared: &NodeState, node: usize) -> bool {
     shared.peers.is_linked(node) && (shared.names.is_some() || shared.peers.has_joined())
 }
 
 /// The thread that tells callers how far their calls have come; ends when the node is asked to stop.
-pub fn answer(shared: &Arc<Shared>) {
-    while !shared.stopping.is_asked() {
+pub fn answer(shared: &Arc<NodeState>) {
+    while !shared.shutdown.is_requested() {
         shared.calls.tick(Instant::now());
-        shared.stopping.pause(MOMENT);
+        shared.shutdown.pause(UPDATE_PERIOD);
     }
 }
 
 /// The thread that measures disks, tells the log of them, and notes which connections were refused;
 /// ends when the node is asked to stop.
-pub fn measure(shared: &Arc<Shared>, space: &Space) {
+pub fn measure(shared: &Arc<NodeState>, space: &Space) {
     let mut noted = Duration::ZERO;
     let mut watches = shared.disks.watches();
     loop {
-        let is_last = shared.stopping.is_asked();
+        let is_last = shared.shutdown.is_requested();
         for refusal in space.refusals().iter().filter(|refusal| refusal.at > noted) {
             shared.audit.note_connection(refusal);
             shared.events.note_connection(refusal);
@@ -109,6 +109,6 @@ pub fn measure(shared: &Arc<Shared>, space: &Space) {
             watch.look(&look, now).into_iter().for_each(|event| shared.events.note(event));
         }
         shared.events.tell_due();
-        shared.stopping.pause(MEASURE);
+        shared.shutdown.pause(MEASURE);
     }
 }

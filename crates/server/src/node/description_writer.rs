@@ -2,7 +2,7 @@
 //! files.
 //!
 //! The interface node owns what descriptions say. Who makes a change sends it to the nodes at once;
-//! what some disk has not acknowledged is owed to it in the namespace, and the describer's thread
+//! what some disk has not acknowledged is owed to it in the namespace, and the description_writer's thread
 //! sends it again when its node is there. After an upgrade of the namespace the thread describes all
 //! files once.
 //!
@@ -18,41 +18,41 @@ use pario_flow::RunningProgram;
 use pario_proto::{DiskId, Failure, FileId, FileRecord, KnownFile};
 use parking_lot::Mutex;
 
-use crate::program::{Described, Operations, SubfilesWork};
-use crate::shared::{Names, Shared};
+use crate::node_state::{InterfaceState, NodeState};
+use crate::program::{AssignedTask, Described, Operations};
 
 /// Files that are described together.
-const AT_ONCE: usize = 256;
+const BATCH_FILES: usize = 256;
 /// Renamed files that are described together: the threads of the disks do nothing else meanwhile.
-const RENAMED_AT_ONCE: usize = 32;
+const RENAMED_BATCH: usize = 32;
 /// Renamed files that wait to be described; the namespace knows the others, which are owed.
 const RENAMED_LIMIT: usize = 1 << 14;
 /// What is owed is looked at again after this time.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// The same if all that is owed is for disks that cannot be reached. A node that joins ends it.
-const IDLE: Duration = Duration::from_secs(15);
+const IDLE_PERIOD: Duration = Duration::from_secs(15);
 
-type Done = Box<dyn FnOnce(bool) + Send>;
+type DoneCallback = Box<dyn FnOnce(bool) + Send>;
 /// The caller of a delivery, until it is answered.
-type Caller = Arc<Mutex<Option<Done>>>;
+type WaitingCaller = Arc<Mutex<Option<DoneCallback>>>;
 
 /// Takes files whose descriptions are to be written.
-pub struct Describer {
-    jobs: Sender<Job>,
+pub struct DescriptionWriter {
+    messages: Sender<WriterMessage>,
     /// The program of the node, once it runs.
     program: OnceLock<(Weak<RunningProgram>, Operations)>,
 }
 
-/// What the thread of the describer receives.
-pub enum Job {
+/// What the thread of the description_writer receives.
+pub enum WriterMessage {
     /// A caller does not wait for ever.
-    Expect { deadline: Instant, caller: Caller },
+    Expect { deadline: Instant, caller: WaitingCaller },
     /// A file was renamed.
     Renamed(FileId),
     /// Disks have not acknowledged a change, which is owed to them.
     Owed { file: FileId, disks: Vec<DiskId> },
     /// An attempt is over; nothing if the program has ended.
-    Tried { batch: Vec<KnownFile>, why: Why, described: Option<Described> },
+    Tried { batch: Vec<KnownFile>, why: DescribeReason, described: Option<Described> },
     /// A node has joined: what is owed to it can be sent.
     Joined,
     /// The node stops: it waits until renames are described and this is dropped.
@@ -61,8 +61,8 @@ pub enum Job {
     End,
 }
 
-/// Why files are described.
-pub enum Why {
+/// DescribeReason files are described.
+pub enum DescribeReason {
     /// They are owed.
     Owed,
     /// They were renamed.
@@ -71,11 +71,11 @@ pub enum Why {
     Upgrade,
 }
 
-impl Describer {
-    /// A describer, and what its thread receives.
-    pub fn new() -> (Self, Receiver<Job>) {
-        let (jobs, receiver) = mpsc::channel();
-        (Self { jobs, program: OnceLock::new() }, receiver)
+impl DescriptionWriter {
+    /// A description_writer, and what its thread receives.
+    pub fn new() -> (Self, Receiver<WriterMessage>) {
+        let (messages, receiver) = mpsc::channel();
+        (Self { messages, program: OnceLock::new() }, receiver)
     }
 
     /// The program of the node runs.
@@ -88,25 +88,25 @@ impl Describer {
     /// true when all disks have acknowledged; with false when some have not, or after `wait`.
     pub fn deliver(
         &self,
-        shared: &Arc<Shared>,
+        shared: &Arc<NodeState>,
         files: Vec<KnownFile>,
         wait: Option<Duration>,
         done: impl FnOnce(bool) + Send + 'static,
     ) {
-        let caller: Caller = Arc::new(Mutex::new(Some(Box::new(done))));
+        let caller: WaitingCaller = Arc::new(Mutex::new(Some(Box::new(done))));
         let running = self.program.get().and_then(|(run, known)| Some((run.upgrade()?, known)));
-        let Some((run, operations)) = running else { return answer(&caller, false) };
+        let Some((run, operations)) = running else { return finish_caller(&caller, false) };
         if let Some(wait) = wait {
             let (deadline, caller) = (Instant::now() + wait, caller.clone());
-            let _ = self.jobs.send(Job::Expect { deadline, caller });
+            let _ = self.messages.send(WriterMessage::Expect { deadline, caller });
         }
-        let here = SubfilesWork::describe_here(shared, &files);
+        let here = AssignedTask::describe_here(shared, &files);
         let me = u32::try_from(shared.me).unwrap_or(u32::MAX);
         let (shared, of, told) = (shared.clone(), files.clone(), caller.clone());
         let tried = move |described: Option<Described>| {
             let names = shared.names.as_ref().filter(|_| described.is_some());
             let (Some(described), Some(names)) = (described, names) else {
-                return answer(&told, false);
+                return finish_caller(&told, false);
             };
             let (mut is_all, mut done) = (true, Vec::new());
             for file in of {
@@ -115,16 +115,16 @@ impl Describer {
                     done.push(file);
                 } else {
                     is_all = false;
-                    let owed = Job::Owed { file: file.record.id, disks };
-                    let _ = names.describer.jobs.send(owed);
+                    let owed = WriterMessage::Owed { file: file.record.id, disks };
+                    let _ = names.description_writer.messages.send(owed);
                 }
             }
-            answer(&told, is_all);
+            finish_caller(&told, is_all);
             names.namespace.forget_owed(done, note);
         };
         let begun = match here {
             // All is on this node: nothing has to be gathered from others.
-            Some(work) => run.start_then(operations.here, work, move |answer| {
+            Some(work) => run.start_then(operations.perform_task, work, move |answer| {
                 let failed = match answer {
                     Ok(answer) if answer.result.is_ok() => Vec::new(),
                     Ok(_) => vec![me],
@@ -137,39 +137,39 @@ impl Describer {
             }),
         };
         if begun.is_err() {
-            answer(&caller, false);
+            finish_caller(&caller, false);
         }
     }
 
     /// A file was renamed: its descriptions get the new path soon.
     pub fn renamed(&self, file: FileId) {
         // After the end there is no thread to do it; the path is owed, and sent after the next start.
-        let _ = self.jobs.send(Job::Renamed(file));
+        let _ = self.messages.send(WriterMessage::Renamed(file));
     }
 
     /// A node has joined.
     pub fn joined(&self) {
-        let _ = self.jobs.send(Job::Joined);
+        let _ = self.messages.send(WriterMessage::Joined);
     }
 
     /// Ends the thread when it has described all renames, or after `wait`.
     pub fn end(&self, wait: Duration) {
         let (drained, receiver) = mpsc::channel();
-        let _ = self.jobs.send(Job::Drain(drained));
+        let _ = self.messages.send(WriterMessage::Drain(drained));
         let _ = receiver.recv_timeout(wait);
-        let _ = self.jobs.send(Job::End);
+        let _ = self.messages.send(WriterMessage::End);
     }
 }
 
-/// The thread of the describer.
+/// The thread of the description_writer.
 pub fn work(
-    shared: &Arc<Shared>,
+    shared: &Arc<NodeState>,
     run: &RunningProgram,
     operations: &Operations,
-    jobs: &Receiver<Job>,
+    messages: &Receiver<WriterMessage>,
 ) {
     let Some(names) = &shared.names else { return };
-    let mut round = Round {
+    let mut thread = WriterThread {
         shared,
         names,
         run,
@@ -188,55 +188,57 @@ pub fn work(
         is_upgrading: false,
     };
     loop {
-        round.begin();
-        let next = match round.rest() {
-            Some(rest) => jobs.recv_timeout(rest),
-            None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        thread.begin();
+        let next = match thread.rest() {
+            Some(rest) => messages.recv_timeout(rest),
+            None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match next {
-            Ok(Job::Expect { deadline, caller }) => round.callers.push((deadline, caller)),
-            Ok(Job::Renamed(file)) => round.rename(file),
-            Ok(Job::Drain(waiting)) => round.drain = Some(waiting),
-            Ok(Job::Owed { file, disks }) => round.owe(file, disks),
-            Ok(Job::Tried { batch, why, described: Some(described) }) => {
-                round.tried(batch, &why, &described);
+            Ok(WriterMessage::Expect { deadline, caller }) => {
+                thread.callers.push((deadline, caller))
             }
-            Ok(Job::Joined) => {
-                (round.has_owed, round.next_try) = (true, Instant::now());
+            Ok(WriterMessage::Renamed(file)) => thread.rename(file),
+            Ok(WriterMessage::Drain(waiting)) => thread.drain = Some(waiting),
+            Ok(WriterMessage::Owed { file, disks }) => thread.owe(file, disks),
+            Ok(WriterMessage::Tried { batch, why, described: Some(described) }) => {
+                thread.tried(batch, &why, &described);
             }
-            Ok(Job::Tried { described: None, .. } | Job::End)
+            Ok(WriterMessage::Joined) => {
+                (thread.has_owed, thread.next_try) = (true, Instant::now());
+            }
+            Ok(WriterMessage::Tried { described: None, .. } | WriterMessage::End)
             | Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {}
         }
-        round.expire();
+        thread.expire();
     }
     // What is under way when the node stops is owed, and sent after the next start.
-    for (_, caller) in round.callers {
-        answer(&caller, false);
+    for (_, caller) in thread.callers {
+        finish_caller(&caller, false);
     }
 }
 
-fn upgrade_after(names: &Names) -> Option<FileId> {
+fn upgrade_after(names: &InterfaceState) -> Option<FileId> {
     names.namespace.describe_after().unwrap_or_else(|failure| {
         tracing::error!(%failure, "files of before the upgrade are not described");
         None
     })
 }
 
-fn answer(caller: &Caller, is_done: bool) {
+fn finish_caller(caller: &WaitingCaller, is_done: bool) {
     let done = caller.lock().take();
     if let Some(done) = done {
         done(is_done);
     }
 }
 
-struct Round<'a> {
-    shared: &'a Arc<Shared>,
-    names: &'a Names,
+struct WriterThread<'a> {
+    shared: &'a Arc<NodeState>,
+    names: &'a InterfaceState,
     run: &'a RunningProgram,
     operations: &'a Operations,
     /// Callers that do not wait for ever.
-    callers: Vec<(Instant, Caller)>,
+    callers: Vec<(Instant, WaitingCaller)>,
     /// The disks that have not acknowledged the last attempt, of files that are owed.
     unacknowledged: HashMap<FileId, Vec<DiskId>>,
     /// Files whose new paths the thread has yet to send.
@@ -255,7 +257,7 @@ struct Round<'a> {
     is_upgrading: bool,
 }
 
-impl Round<'_> {
+impl WriterThread<'_> {
     /// Begins what can be begun.
     fn begin(&mut self) {
         if let Some(after) = self.upgrade_after
@@ -276,14 +278,14 @@ impl Round<'_> {
         if self.renamed.len() < RENAMED_LIMIT {
             self.renamed.insert(file);
         } else if !self.has_owed {
-            (self.has_owed, self.next_try) = (true, Instant::now() + AGAIN);
+            (self.has_owed, self.next_try) = (true, Instant::now() + RETRY_PERIOD);
         }
     }
 
     /// Sends the paths of files that were renamed.
     fn send_renamed(&mut self) {
         let mut batch = Vec::new();
-        while batch.len() < RENAMED_AT_ONCE
+        while batch.len() < RENAMED_BATCH
             && let Some(file) = self.renamed.pop_first()
         {
             match self.names.namespace.known_file(file) {
@@ -293,7 +295,7 @@ impl Round<'_> {
         }
         self.is_sending_renamed = !batch.is_empty();
         if self.is_sending_renamed {
-            self.start(batch, Why::Renamed);
+            self.start(batch, DescribeReason::Renamed);
         } else {
             self.drain = None;
         }
@@ -301,18 +303,18 @@ impl Round<'_> {
 
     /// Sends what is owed to disks that can be reached.
     fn try_owed(&mut self) {
-        let page = match self.names.namespace.owed(self.last_tried, AT_ONCE) {
+        let page = match self.names.namespace.owed(self.last_tried, BATCH_FILES) {
             Ok(page) => page,
             Err(failure) => {
                 tracing::warn!(%failure, "descriptions stay as they are");
-                self.next_try = Instant::now() + AGAIN;
+                self.next_try = Instant::now() + RETRY_PERIOD;
                 return;
             }
         };
         if page.is_empty() {
             self.has_owed = self.last_tried.is_some();
             self.last_tried = None;
-            let wait = if self.is_progress { AGAIN } else { IDLE };
+            let wait = if self.is_progress { RETRY_PERIOD } else { IDLE_PERIOD };
             (self.next_try, self.is_progress) = (Instant::now() + wait, false);
             return;
         }
@@ -321,7 +323,7 @@ impl Round<'_> {
             page.into_iter().filter(|file| self.is_worth_a_try(&file.record)).collect();
         if !batch.is_empty() {
             (self.is_trying, self.is_progress) = (true, true);
-            self.start(batch, Why::Owed);
+            self.start(batch, DescribeReason::Owed);
         }
     }
 
@@ -341,7 +343,7 @@ impl Round<'_> {
 
     /// Describes the next files of a namespace of an older format.
     fn upgrade(&mut self, after: FileId) {
-        let batch = match self.names.namespace.all_files(Some(after), AT_ONCE) {
+        let batch = match self.names.namespace.all_files(Some(after), BATCH_FILES) {
             Ok(batch) => batch,
             Err(failure) => {
                 tracing::error!(%failure, "files of before the upgrade are not described");
@@ -356,21 +358,21 @@ impl Round<'_> {
         };
         self.upgrade_after = Some(last.record.id);
         self.is_upgrading = true;
-        self.start(batch, Why::Upgrade);
+        self.start(batch, DescribeReason::Upgrade);
     }
 
-    fn start(&self, batch: Vec<KnownFile>, why: Why) {
-        let (jobs, files) = (self.names.describer.jobs.clone(), batch.clone());
+    fn start(&self, batch: Vec<KnownFile>, why: DescribeReason) {
+        let (messages, files) = (self.names.description_writer.messages.clone(), batch.clone());
         let begun = self.run.start_then(self.operations.describe, files, move |described| {
             // After the end there is no thread to receive it.
-            let _ = jobs.send(Job::Tried { batch, why, described: described.ok() });
+            let _ = messages.send(WriterMessage::Tried { batch, why, described: described.ok() });
         });
         if begun.is_err() {
-            let _ = self.names.describer.jobs.send(Job::End);
+            let _ = self.names.description_writer.messages.send(WriterMessage::End);
         }
     }
 
-    fn tried(&mut self, batch: Vec<KnownFile>, why: &Why, described: &Described) {
+    fn tried(&mut self, batch: Vec<KnownFile>, why: &DescribeReason, described: &Described) {
         let (mut done, mut owed) = (Vec::new(), Vec::new());
         for file in batch {
             let id = file.record.id;
@@ -384,15 +386,15 @@ impl Round<'_> {
             }
         }
         match why {
-            Why::Owed => {
+            DescribeReason::Owed => {
                 self.is_trying = false;
                 self.names.namespace.forget_owed(done, note);
             }
-            Why::Renamed => {
+            DescribeReason::Renamed => {
                 self.is_sending_renamed = false;
                 self.names.namespace.forget_owed(done, note);
             }
-            Why::Upgrade => {
+            DescribeReason::Upgrade => {
                 self.is_upgrading = false;
                 self.names.namespace.set_describe_after(self.upgrade_after, owed, note);
             }
@@ -403,7 +405,7 @@ impl Round<'_> {
     fn owe(&mut self, file: FileId, disks: Vec<DiskId>) {
         self.unacknowledged.insert(file, disks);
         self.has_owed = true;
-        self.next_try = Instant::now() + AGAIN;
+        self.next_try = Instant::now() + RETRY_PERIOD;
     }
 
     /// Lets go callers that have waited long enough.
@@ -411,7 +413,7 @@ impl Round<'_> {
         let now = Instant::now();
         self.callers.retain(|(deadline, caller)| {
             if *deadline <= now {
-                answer(caller, false);
+                finish_caller(caller, false);
             }
             caller.lock().is_some()
         });
@@ -434,7 +436,7 @@ fn note(noted: Result<(), Failure>) {
 
 /// The disks of a file that have not acknowledged: those of nodes that failed, and those that no
 /// node has.
-fn missing(shared: &Shared, record: &FileRecord, described: &Described) -> Vec<DiskId> {
+fn missing(shared: &NodeState, record: &FileRecord, described: &Described) -> Vec<DiskId> {
     let Some(layout) = &record.layout else { return Vec::new() };
     let map = shared.map.read();
     let is_missing = |disk: &DiskId| match map.disk(*disk) {

@@ -5,8 +5,8 @@ use pario_proto::{Failure, FileRecord, Grant, Identity, ORPHAN_RIGHTS_VERSION, O
 
 use super::interface::Interface;
 use crate::grant_window::is_past;
+use crate::node_state::InterfaceState;
 use crate::open_files::OpenFile;
-use crate::shared::Names;
 
 impl Interface {
     /// Another grant for an open file. As long as the rights of the file have not changed, who had
@@ -17,7 +17,7 @@ impl Interface {
     /// are checked again.
     pub(super) fn renew(
         &self,
-        names: &Names,
+        names: &InterfaceState,
         space: SpaceId,
         who: &Identity,
         handle: u64,
@@ -30,7 +30,7 @@ impl Interface {
         };
         let file = open.record.id;
         let Some(record) = names.namespace.record(file)? else {
-            if !names.open_files.is_kept(file) {
+            if !names.open_files.is_deleted_but_open(file) {
                 return Err(Failure::Deleted { file });
             }
             // Deleted, but still open: rights cannot change any more.
@@ -62,7 +62,7 @@ impl Interface {
     /// The open file of which only a grant is left.
     fn shown_by(
         &self,
-        names: &Names,
+        names: &InterfaceState,
         space: SpaceId,
         who: &Identity,
         last: &Grant,
@@ -82,7 +82,7 @@ impl Interface {
 
     fn renewed(
         &self,
-        names: &Names,
+        names: &InterfaceState,
         open: &OpenFile,
         record: FileRecord,
         handle: u64,

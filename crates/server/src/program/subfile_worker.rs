@@ -9,43 +9,43 @@ use pario_proto::{
     Failure, FileId, Grant, KnownFile, Reply, ReplyMessage, SubfileLocation, SubfileMeasure,
 };
 
-use super::{DataCall, Work, answer};
+use super::{DataCall, NodeTask, plain_reply};
 use crate::disks::{NodeDisk, NodeDisks};
-use crate::shared::Shared;
-use crate::unmade::Found;
+use crate::lazy_subfiles::SubfileLookup;
+use crate::node_state::NodeState;
 
-/// A clerk.
-pub struct Clerk {
-    shared: Arc<Shared>,
+/// A subfile_worker.
+pub struct SubfileWorker {
+    shared: Arc<NodeState>,
 }
 
-/// What the clerks of a node have to do for one request.
+/// SubfileAction the clerks of a node have to do for one request.
 #[derive(Clone, Debug)]
-pub struct Tasks {
-    tasks: Vec<Task>,
+pub struct SubfileTasks {
+    tasks: Vec<SubfileTask>,
     /// How many files are measured; nothing if something else is done.
     measured: Option<usize>,
     /// For each subfile to be synced: whether it is there, before that is known. Nothing if something
     /// else is done.
     synced: Option<Vec<Result<bool, Failure>>>,
-    /// What cannot be done by any clerk.
+    /// SubfileAction cannot be done by any subfile_worker.
     failure: Option<Failure>,
 }
 
-impl Token for Tasks {}
+impl Token for SubfileTasks {}
 
-/// What one clerk has to do.
+/// SubfileAction one subfile_worker has to do.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub struct SubfileTask {
     /// The number of its disk.
     pub disk: usize,
-    what: What,
+    what: SubfileAction,
 }
 
-impl Token for Task {}
+impl Token for SubfileTask {}
 
 #[derive(Clone, Debug)]
-enum What {
+enum SubfileAction {
     /// Removes subfiles.
     Remove(Vec<(FileId, u32)>),
     /// Writes into descriptions what the namespace says of files.
@@ -58,20 +58,20 @@ enum What {
     Sync(Vec<(usize, Grant, SubfileLocation)>),
 }
 
-/// What a clerk has done.
+/// SubfileAction a subfile_worker has done.
 #[derive(Clone, Debug)]
-pub enum Done {
+pub enum SubfileTaskResult {
     /// Subfiles are measured, or something else is done.
     Measured(Result<Vec<(usize, SubfileMeasure)>, Failure>),
     /// Subfiles are durable, as far as they are there.
     Synced(Vec<(usize, Result<bool, Failure>)>),
 }
 
-impl Token for Done {}
+impl Token for SubfileTaskResult {}
 
-/// What all clerks have done.
+/// SubfileAction all clerks have done.
 #[derive(Clone, Debug)]
-pub struct Gathered {
+pub struct SubfileTaskResults {
     /// For each file; nothing if something else was done.
     measures: Option<Vec<Vec<SubfileMeasure>>>,
     /// For each subfile to be synced; nothing if something else was done.
@@ -79,18 +79,18 @@ pub struct Gathered {
     failure: Option<Failure>,
 }
 
-impl Token for Gathered {}
+impl Token for SubfileTaskResults {}
 
-impl Tasks {
-    /// Which clerk has to do what.
-    pub fn of(work: &Work, disks: &NodeDisks) -> Self {
+impl SubfileTasks {
+    /// Which subfile_worker has to do what.
+    pub fn of(work: &NodeTask, disks: &NodeDisks) -> Self {
         let (mut tasks, mut failure, mut synced) = (Vec::new(), None, None);
         let measured = match work {
-            Work::Remove { files, .. } => {
+            NodeTask::Remove { files, .. } => {
                 for record in files {
                     for (disk, index) in disks.parts_of(record) {
-                        if let What::Remove(subfiles) =
-                            find(&mut tasks, disk, || What::Remove(Vec::new()))
+                        if let SubfileAction::Remove(subfiles) =
+                            find(&mut tasks, disk, || SubfileAction::Remove(Vec::new()))
                         {
                             subfiles.push((record.id, index));
                         }
@@ -98,7 +98,7 @@ impl Tasks {
                 }
                 None
             }
-            Work::Describe { files } => {
+            NodeTask::Describe { files } => {
                 for (file, parts) in files {
                     for part in parts {
                         let disk = match disks.number_of(part.disk) {
@@ -108,8 +108,8 @@ impl Tasks {
                                 continue;
                             }
                         };
-                        if let What::Describe(subfiles) =
-                            find(&mut tasks, disk, || What::Describe(Vec::new()))
+                        if let SubfileAction::Describe(subfiles) =
+                            find(&mut tasks, disk, || SubfileAction::Describe(Vec::new()))
                         {
                             subfiles.push((file.clone(), part.subfile.0));
                         }
@@ -117,32 +117,36 @@ impl Tasks {
                 }
                 None
             }
-            Work::Make { grant, parts } => {
+            NodeTask::Make { grant, parts } => {
                 for &(disk, part) in parts {
-                    if let What::Make(subfiles) = find(&mut tasks, disk, || What::Make(Vec::new()))
+                    if let SubfileAction::Make(subfiles) =
+                        find(&mut tasks, disk, || SubfileAction::Make(Vec::new()))
                     {
                         subfiles.push((grant.clone(), part));
                     }
                 }
                 None
             }
-            Work::Measure { files } => {
+            NodeTask::Measure { files } => {
                 // One lost subfile must not hide the sizes of all other files of a directory.
                 let is_strict = files.len() == 1;
                 for (number, (grant, parts)) in files.iter().enumerate() {
                     for &(disk, part) in parts {
-                        let none = || What::Measure { subfiles: Vec::new(), is_strict };
-                        if let What::Measure { subfiles, .. } = find(&mut tasks, disk, none) {
+                        let none = || SubfileAction::Measure { subfiles: Vec::new(), is_strict };
+                        if let SubfileAction::Measure { subfiles, .. } =
+                            find(&mut tasks, disk, none)
+                        {
                             subfiles.push((number, grant.clone(), part));
                         }
                     }
                 }
                 Some(files.len())
             }
-            Work::Sync { subfiles } => {
+            NodeTask::Sync { subfiles } => {
                 for (number, subfile) in subfiles.iter().enumerate() {
                     let Ok((disk, grant, part)) = subfile else { continue };
-                    if let What::Sync(subfiles) = find(&mut tasks, *disk, || What::Sync(Vec::new()))
+                    if let SubfileAction::Sync(subfiles) =
+                        find(&mut tasks, *disk, || SubfileAction::Sync(Vec::new()))
                     {
                         subfiles.push((number, grant.clone(), *part));
                     }
@@ -154,7 +158,7 @@ impl Tasks {
                 synced = Some(subfiles.iter().map(unknown).collect());
                 None
             }
-            Work::Revoke(_) => None,
+            NodeTask::Revoke(_) => None,
         };
         Self { tasks, measured, synced, failure }
     }
@@ -165,51 +169,55 @@ impl Tasks {
     }
 
     /// A task by its number.
-    pub fn task(&self, number: u64) -> Option<Task> {
+    pub fn task(&self, number: u64) -> Option<SubfileTask> {
         self.tasks.get(usize::try_from(number).ok()?).cloned()
     }
 
-    /// Before any clerk has done anything.
-    pub fn nothing_done(&self) -> Gathered {
+    /// Before any subfile_worker has done anything.
+    pub fn nothing_done(&self) -> SubfileTaskResults {
         let measures = self.measured.map(|files| vec![Vec::new(); files]);
-        Gathered { measures, synced: self.synced.clone(), failure: self.failure.clone() }
+        SubfileTaskResults { measures, synced: self.synced.clone(), failure: self.failure.clone() }
     }
 }
 
-/// What a disk's clerk has to do so far.
-fn find(tasks: &mut Vec<Task>, disk: usize, none: impl FnOnce() -> What) -> &mut What {
+/// SubfileAction a disk's subfile_worker has to do so far.
+fn find(
+    tasks: &mut Vec<SubfileTask>,
+    disk: usize,
+    none: impl FnOnce() -> SubfileAction,
+) -> &mut SubfileAction {
     let at = tasks.iter().position(|task| task.disk == disk).unwrap_or_else(|| {
-        tasks.push(Task { disk, what: none() });
+        tasks.push(SubfileTask { disk, what: none() });
         tasks.len() - 1
     });
     &mut tasks[at].what
 }
 
-impl Gathered {
-    /// A clerk is done.
-    pub fn add(&mut self, done: Done) {
+impl SubfileTaskResults {
+    /// A subfile_worker is done.
+    pub fn add(&mut self, done: SubfileTaskResult) {
         match done {
-            Done::Synced(done) => {
+            SubfileTaskResult::Synced(done) => {
                 for (number, result) in done {
                     if let Some(synced) = &mut self.synced {
                         synced[number] = result;
                     }
                 }
             }
-            Done::Measured(Ok(measured)) => {
+            SubfileTaskResult::Measured(Ok(measured)) => {
                 for (file, measure) in measured {
                     if let Some(measures) = &mut self.measures {
                         measures[file].push(measure);
                     }
                 }
             }
-            Done::Measured(Err(failure)) => self.failure = Some(failure),
+            SubfileTaskResult::Measured(Err(failure)) => self.failure = Some(failure),
         }
     }
 
-    /// What is answered.
+    /// SubfileAction is answered.
     pub fn answer(self) -> ReplyMessage<Bulk> {
-        answer(match (self.failure, self.measures, self.synced) {
+        plain_reply(match (self.failure, self.measures, self.synced) {
             (Some(failure), ..) => Err(failure),
             (None, Some(measures), _) => Ok(Reply::Measured(measures)),
             (None, None, Some(synced)) => Ok(Reply::SyncedMany(synced)),
@@ -218,27 +226,31 @@ impl Gathered {
     }
 }
 
-impl Clerk {
-    /// A clerk of a node.
-    pub fn new(shared: Arc<Shared>) -> Self {
+impl SubfileWorker {
+    /// A subfile_worker of a node.
+    pub fn new(shared: Arc<NodeState>) -> Self {
         Self { shared }
     }
 
     /// Does what is to be done on its disk.
-    pub fn work(&mut self, task: Task) -> Done {
+    pub fn work(&mut self, task: SubfileTask) -> SubfileTaskResult {
         let disk = self.shared.disks.disk(task.disk);
-        Done::Measured(match task.what {
-            What::Sync(subfiles) => return Done::Synced(self.sync(disk, subfiles)),
-            What::Remove(subfiles) => disk.remove_many(&subfiles).map(|()| Vec::new()),
-            What::Describe(subfiles) => subfiles
+        SubfileTaskResult::Measured(match task.what {
+            SubfileAction::Sync(subfiles) => {
+                return SubfileTaskResult::Synced(self.sync(disk, subfiles));
+            }
+            SubfileAction::Remove(subfiles) => disk.remove_many(&subfiles).map(|()| Vec::new()),
+            SubfileAction::Describe(subfiles) => subfiles
                 .into_iter()
                 .try_for_each(|(file, index)| disk.describe(&file, index))
                 .map(|()| Vec::new()),
-            What::Make(subfiles) => subfiles
+            SubfileAction::Make(subfiles) => subfiles
                 .into_iter()
-                .try_for_each(|(grant, part)| self.shared.flat_made(disk, &grant, part).map(|_| ()))
+                .try_for_each(|(grant, part)| {
+                    self.shared.flat_or_create(disk, &grant, part).map(|_| ())
+                })
                 .map(|()| Vec::new()),
-            What::Measure { subfiles, is_strict } => subfiles
+            SubfileAction::Measure { subfiles, is_strict } => subfiles
                 .into_iter()
                 .map(|(file, grant, part)| match self.measure(disk, &grant, part) {
                     Err(Failure::SubfileMissing { .. }) if !is_strict => {
@@ -281,11 +293,11 @@ impl Clerk {
                 continue;
             }
             match self.shared.flat(disk, &grant, part) {
-                Ok(Found::Made(flat)) => {
+                Ok(SubfileLookup::Present(flat)) => {
                     numbers.push(number);
                     flats.push(flat);
                 }
-                Ok(Found::Unmade) => done.push((number, Ok(false))),
+                Ok(SubfileLookup::Lazy) => done.push((number, Ok(false))),
                 Err(failure) => done.push((number, Err(failure))),
             }
         }
@@ -302,7 +314,7 @@ impl Clerk {
     ) -> Result<SubfileMeasure, Failure> {
         let failed = |error| disk.failure(error, NodeDisk::subfile_id(grant.file, part), "measure");
         if disk.has_extents(grant.file, part.subfile.0) {
-            let Some(extents) = self.shared.extents(disk, grant, part)?.made() else {
+            let Some(extents) = self.shared.extents(disk, grant, part)?.present() else {
                 return Ok(nothing_of(part));
             };
             let stat = extents.stat().map_err(failed)?;
@@ -314,7 +326,7 @@ impl Clerk {
                 ..nothing_of(part)
             });
         }
-        let Some(flat) = self.shared.flat(disk, grant, part)?.made() else {
+        let Some(flat) = self.shared.flat(disk, grant, part)?.present() else {
             return Ok(nothing_of(part));
         };
         Ok(SubfileMeasure {

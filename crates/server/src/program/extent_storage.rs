@@ -4,33 +4,33 @@ use pario_net::Bulk;
 use pario_proto::{ExtentPlacement, Failure, ProcessTarget, SubfileLocation};
 use pario_store::{ExtentFile, MAX_EXTENT_INDEX};
 
-use super::cut::{CutDone, CutOne};
-use super::process::{Opened, Opening};
+use super::cut::{CutResult, CutTask};
+use super::extent_scheduler::{OpenedSubfile, SubfileToOpen};
+use super::scheduled_extent::{ScheduledExtent, read_extent, stored};
 use super::storage::Storage;
-use super::visit::{Visit, read_extent, stored};
 use crate::disks::NodeDisk;
 use crate::operation::Outcome;
-use crate::processing::{OpenPart, Running};
+use crate::processing::{OpenSubfile, RunningCall};
 
 impl Storage {
     /// Opens a subfile of a call, and finds out which extents it has if all are wanted.
-    pub fn open_part(&mut self, opening: Opening) -> Opened {
-        let Opening { running, part, disk, .. } = opening;
+    pub fn open_part(&mut self, opening: SubfileToOpen) -> OpenedSubfile {
+        let SubfileToOpen { running, part, disk, .. } = opening;
         if running.is_stopped() {
-            return Opened(None);
+            return OpenedSubfile(None);
         }
         let at = running.shared.disks.disk(disk);
         match open(&running, at, part) {
-            Ok((file, runs)) => Opened(Some(OpenPart { part, disk, file, runs })),
+            Ok((file, runs)) => OpenedSubfile(Some(OpenSubfile { part, disk, file, runs })),
             Err(failure) => {
                 running.fail(failure);
-                Opened(None)
+                OpenedSubfile(None)
             }
         }
     }
 
     /// Writes an extent that a task has made.
-    pub fn put(&mut self, mut visit: Visit) -> Visit {
+    pub fn put(&mut self, mut visit: ScheduledExtent) -> ScheduledExtent {
         let made = visit.made.take();
         let running = visit.running.clone();
         if let Some(made) = made
@@ -44,13 +44,13 @@ impl Storage {
     }
 
     /// Cuts a part of an extent for another node.
-    pub fn cut(&mut self, one: CutOne) -> CutDone {
-        let CutOne { call, number } = one;
+    pub fn cut(&mut self, one: CutTask) -> CutResult {
+        let CutTask { call, number } = one;
         let (_, disk, piece) = &call.pieces[number];
         let disk = self.shared.disks.disk(*disk);
         let cut = || {
             let found = self.shared.extents(disk, &call.grant, piece.part)?;
-            let extent = match found.made() {
+            let extent = match found.present() {
                 Some(file) => read_extent(disk, &file, piece.place)?,
                 None => None,
             };
@@ -62,7 +62,7 @@ impl Storage {
                 why,
             })
         };
-        CutDone { number, bytes: cut() }
+        CutResult { number, bytes: cut() }
     }
 }
 
@@ -71,12 +71,12 @@ type Run = (u64, u64);
 
 /// A subfile, if it has come into being, and which extents it has, if all are wanted.
 fn open(
-    running: &Running,
+    running: &RunningCall,
     disk: &NodeDisk,
     part: SubfileLocation,
 ) -> Result<(Option<ExtentFile>, Vec<Run>), Failure> {
     let grant = &running.work.grant;
-    let Some(file) = running.shared.extents(disk, grant, part)?.made() else {
+    let Some(file) = running.shared.extents(disk, grant, part)?.present() else {
         return Ok((None, Vec::new()));
     };
     let mut runs: Vec<Run> = Vec::new();
@@ -93,7 +93,7 @@ fn open(
 }
 
 fn write(
-    running: &Running,
+    running: &RunningCall,
     place: ExtentPlacement,
     header: &[u8],
     body: &[u8],
@@ -115,7 +115,7 @@ fn write(
         || disk.name.clone(),
         "write",
         || {
-            let file = shared.extents_made(disk, grant, *part)?;
+            let file = shared.extents_or_create(disk, grant, *part)?;
             let written = file.write(place.extent.0, header, body);
             written.map_err(|error| disk.failure(error, file.id(), "write an extent"))
         },
@@ -126,7 +126,7 @@ fn write(
     Ok(())
 }
 
-fn missing_target(running: &Running, place: ExtentPlacement, why: &str) -> Failure {
+fn missing_target(running: &RunningCall, place: ExtentPlacement, why: &str) -> Failure {
     Failure::Operation {
         node: running.shared.name().into(),
         operation: running.work.operation.as_str().into(),
@@ -135,7 +135,7 @@ fn missing_target(running: &Running, place: ExtentPlacement, why: &str) -> Failu
     }
 }
 
-impl Visit {
+impl ScheduledExtent {
     /// The storage thread of the disk for what was made of the extent.
     pub fn target_thread(&self) -> usize {
         let Some(Outcome::Extent { place, .. }) = self.made.as_deref() else { return 0 };

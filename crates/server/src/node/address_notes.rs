@@ -8,29 +8,29 @@ use std::path::{Path, PathBuf};
 use pario_proto::{NOTE_EXTENSION, NOTES_DIRECTORY, NodeNote};
 use rustix::fs::FlockOperation;
 
-use super::Found;
+use super::Discovery;
 use crate::config::{Config, NodeConfig};
 use crate::error::NodeError;
 use crate::private_files;
 
 /// The notes that a node has written.
 #[derive(Debug, Default)]
-pub struct Notes {
+pub struct AddressNotes {
     written: Vec<(PathBuf, String)>,
 }
 
-impl Notes {
+impl AddressNotes {
     /// Writes the notes of a node that listens at `address`.
     pub fn write(
         &mut self,
         config: &Config,
         own: &NodeConfig,
-        found: Found,
+        discovery: Discovery,
         address: &str,
     ) -> Result<(), NodeError> {
         self.write_file(own.data.join("address"), address.to_owned())?;
         let runtime = pario_net::runtime_directory();
-        let is_findable = config.nodes.len() == 1 && found == Found::ByUser;
+        let is_findable = config.nodes.len() == 1 && discovery == Discovery::ByUser;
         if !is_findable || own.socket.parent() != Some(&*runtime) {
             return Ok(());
         }
@@ -43,7 +43,7 @@ impl Notes {
             data: data.display().to_string(),
         };
         let hash = crate::config::hash_of_data(&data);
-        // A client removes the note of a node that is gone under this lock, after it has found
+        // A client removes the note of a node that is gone under this lock, after it has discovery
         // the socket dead under it. This node listens already, so its note stays.
         let _lock = lock(&dir).map_err(|error| NodeError::io(&dir, error))?;
         self.write_file(dir.join(format!("{hash}.{NOTE_EXTENSION}")), note.to_text())

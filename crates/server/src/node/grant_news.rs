@@ -8,11 +8,11 @@ use pario_proto::{Failure, FileId, PeerRequest, Reply, Request};
 use parking_lot::Mutex;
 
 use super::wait_for;
-use crate::shared::Shared;
+use crate::node_state::NodeState;
 
 /// What the interface node knows from before its start. The subfiles of all files that were deleted
 /// go now: no client has one of them open.
-pub fn recall_revocations(shared: &Shared) -> Result<(), Failure> {
+pub fn recall_revocations(shared: &NodeState) -> Result<(), Failure> {
     let names = shared.names()?;
     let known = names.namespace.revocations()?;
     let mut window = shared.grant_window.write();
@@ -25,7 +25,7 @@ pub fn recall_revocations(shared: &Shared) -> Result<(), Failure> {
 
 /// Begins the next grant epoch if it is due: first in the namespace, then here. Runs at the
 /// interface node.
-pub fn begin_due_epoch(shared: &Arc<Shared>, now: Instant) {
+pub fn begin_due_epoch(shared: &Arc<NodeState>, now: Instant) {
     let Some(names) = &shared.names else { return };
     let Some(epoch) = names.grant_epochs.lock().next_due(now) else { return };
     begin_epoch(shared, epoch, |begun| {
@@ -36,7 +36,7 @@ pub fn begin_due_epoch(shared: &Arc<Shared>, now: Instant) {
 }
 
 /// Begins a number of grant epochs, and waits until they are durable.
-pub fn begin_epochs(shared: &Arc<Shared>, count: u64) -> Result<(), Failure> {
+pub fn begin_epochs(shared: &Arc<NodeState>, count: u64) -> Result<(), Failure> {
     shared.names()?;
     for _ in 0..count {
         wait_for(|done| begin_epoch(shared, 0, done)).ok_or_else(|| gone(shared))??;
@@ -46,7 +46,7 @@ pub fn begin_epochs(shared: &Arc<Shared>, count: u64) -> Result<(), Failure> {
 
 /// Begins a grant epoch, or the one after the last if that is later.
 fn begin_epoch(
-    shared: &Arc<Shared>,
+    shared: &Arc<NodeState>,
     epoch: u64,
     done: impl FnOnce(Result<(), Failure>) + Send + 'static,
 ) {
@@ -71,7 +71,7 @@ fn begin_epoch(
 }
 
 /// What is new, for another node. Runs at the interface node.
-pub fn grant_news(shared: &Shared, node: &str) -> Result<Reply, Failure> {
+pub fn grant_news(shared: &NodeState, node: &str) -> Result<Reply, Failure> {
     let names = shared.names()?;
     let number = number_of(shared, node)?;
     let must_reload = names.untold.lock().contains(&number);
@@ -80,7 +80,7 @@ pub fn grant_news(shared: &Shared, node: &str) -> Result<Reply, Failure> {
 
 /// Revocations that count, for another node. Runs at the interface node, in a thread that may wait.
 pub fn revocations(
-    shared: &Arc<Shared>,
+    shared: &Arc<NodeState>,
     node: &str,
     known_epoch: Option<u64>,
     after: Option<FileId>,
@@ -104,7 +104,7 @@ pub fn revocations(
 
 /// Loads the epoch and all revocations from the interface node. Until it has them, a node that has
 /// just started accepts no grant.
-pub fn load_revocations(shared: &Arc<Shared>) -> Result<(), Failure> {
+pub fn load_revocations(shared: &Arc<NodeState>) -> Result<(), Failure> {
     let mut after = None;
     loop {
         let request = PeerRequest::Revocations {
@@ -133,7 +133,7 @@ pub fn load_revocations(shared: &Arc<Shared>) -> Result<(), Failure> {
 
 /// Asks the interface node for the epoch, and loads all revocations again if this node has missed
 /// one.
-pub fn hear_news(shared: &Arc<Shared>, patience: Duration) {
+pub fn hear_news(shared: &Arc<NodeState>, timeout: Duration) {
     let interface = shared.config.interface;
     let is_known_here = shared.names.is_some();
     if is_known_here || !shared.peers.is_linked(interface) || !shared.peers.has_joined() {
@@ -146,7 +146,7 @@ pub fn hear_news(shared: &Arc<Shared>, patience: Duration) {
         // The receiver is gone if the answer has taken too long.
         let _ = tell.lock().send(answer);
     });
-    let Ok(Ok(answer)) = told.recv_timeout(patience) else { return };
+    let Ok(Ok(answer)) = told.recv_timeout(timeout) else { return };
     let Ok(Reply::GrantNews { epoch, must_reload }) = answer.result else { return };
     if must_reload && let Err(failure) = load_revocations(shared) {
         tracing::warn!(%failure, "revocations could not be loaded");
@@ -155,7 +155,7 @@ pub fn hear_news(shared: &Arc<Shared>, patience: Duration) {
     shared.grant_window.write().enter(epoch);
 }
 
-fn number_of(shared: &Shared, node: &str) -> Result<usize, Failure> {
+fn number_of(shared: &NodeState, node: &str) -> Result<usize, Failure> {
     let number = shared.config.nodes.iter().position(|known| known.name == node);
     number.ok_or_else(|| Failure::Refused {
         node: shared.name().to_owned(),
@@ -163,7 +163,7 @@ fn number_of(shared: &Shared, node: &str) -> Result<usize, Failure> {
     })
 }
 
-fn gone(shared: &Shared) -> Failure {
+fn gone(shared: &NodeState) -> Failure {
     let (node, why) = (shared.name().to_owned(), "a thread has ended without an answer".to_owned());
     Failure::Internal { node, why }
 }

@@ -16,19 +16,19 @@ use parking_lot::Mutex;
 use super::reader::reader_of;
 use crate::disks::NodeDisk;
 use crate::operation::{Outcome, Stored, Wanted};
-use crate::processing::{Awaited, OpenPart, Running};
+use crate::processing::{Awaited, OpenSubfile, RunningCall};
 
 /// An extent on its way.
 #[derive(Clone)]
-pub struct Visit {
-    pub running: Arc<Running>,
+pub struct ScheduledExtent {
+    pub running: Arc<RunningCall>,
     pub place: ExtentPlacement,
     /// Its subfile, among those here.
     pub part: usize,
     /// The extent itself, once it is known.
     pub found: Option<Option<Extent>>,
     /// What the task wants to see with it, if it wants something.
-    wants: Option<Arc<Wants>>,
+    wants: Option<Arc<NeighbourSet>>,
     /// What the task has made of it, if that is to be written.
     pub made: Option<Arc<Outcome>>,
     /// When the last fetched part arrived, if the call is traced.
@@ -36,7 +36,7 @@ pub struct Visit {
 }
 
 /// Parts of other extents that a task wants to see with one.
-struct Wants {
+struct NeighbourSet {
     wanted: Vec<Wanted>,
     /// As far as they are there.
     gathered: Mutex<Vec<Option<Bulk>>>,
@@ -44,32 +44,32 @@ struct Wants {
 
 /// One of them.
 #[derive(Clone)]
-struct Wish {
-    wants: Arc<Wants>,
+struct NeighbourSlot {
+    wants: Arc<NeighbourSet>,
     number: usize,
 }
 
 /// Something that is fetched for a visit.
 #[derive(Clone)]
-pub struct Piece {
-    visit: Visit,
+pub struct FetchTask {
+    visit: ScheduledExtent,
     /// What of another extent; nothing for the extent itself.
-    wish: Option<Wish>,
+    wish: Option<NeighbourSlot>,
     /// Its subfile, if it is here.
     part: Option<usize>,
 }
 
-impl Token for Visit {}
-impl Token for Piece {}
+impl Token for ScheduledExtent {}
+impl Token for FetchTask {}
 
-impl Visit {
+impl ScheduledExtent {
     /// An extent that sets out.
-    pub fn new(running: Arc<Running>, part: usize, place: ExtentPlacement) -> Self {
+    pub fn new(running: Arc<RunningCall>, part: usize, place: ExtentPlacement) -> Self {
         let task = running.task();
         let wanted = task.map_or_else(Vec::new, |task| task.wants(place));
         let wants = (!wanted.is_empty()).then(|| {
             let gathered = Mutex::new(vec![None; wanted.len()]);
-            Arc::new(Wants { wanted, gathered })
+            Arc::new(NeighbourSet { wanted, gathered })
         });
         Self { running, place, part, found: None, wants, made: None, ready_ns: 0 }
     }
@@ -125,19 +125,19 @@ impl Visit {
     }
 
     /// Something to be fetched, unless it is there.
-    pub fn piece(&self, number: u64) -> Option<Piece> {
+    pub fn piece(&self, number: u64) -> Option<FetchTask> {
         let wish = usize::try_from(number).ok()?.checked_sub(1).zip(self.wants.clone());
-        let wish = wish.map(|(number, wants)| Wish { wants, number });
+        let wish = wish.map(|(number, wants)| NeighbourSlot { wants, number });
         let (is_there, place) = match &wish {
             Some(wish) => (wish.is_fulfilled(), wish.wanted().place),
             None => (self.found.is_some(), self.place),
         };
         let part = self.running.part_of(place);
-        (!is_there).then(|| Piece { visit: self.clone(), wish, part })
+        (!is_there).then(|| FetchTask { visit: self.clone(), wish, part })
     }
 
     /// Something that was fetched is there.
-    pub fn take(&mut self, piece: Piece) {
+    pub fn take(&mut self, piece: FetchTask) {
         if piece.wish.is_none() {
             self.found = piece.visit.found;
         }
@@ -175,7 +175,7 @@ impl Visit {
     }
 }
 
-impl Wish {
+impl NeighbourSlot {
     fn wanted(&self) -> &Wanted {
         &self.wants.wanted[self.number]
     }
@@ -189,7 +189,7 @@ impl Wish {
     }
 }
 
-impl Piece {
+impl FetchTask {
     /// Whether it is at this node.
     pub fn is_here(&self) -> bool {
         self.part.is_some()
@@ -224,7 +224,7 @@ impl Piece {
         }
         // Nodes may have joined that this one has not heard of.
         let shared = self.visit.running.shared.clone();
-        shared.strangers.ask_around(move || self.ask_node(then));
+        shared.map_waiters.wait_for_map(move || self.ask_node(then));
     }
 
     /// The node that has it, as far as this node knows the others.
@@ -274,7 +274,7 @@ fn one_piece(answer: ReplyMessage<Bulk>) -> Result<Bulk, Failure> {
 
 /// What is known of an extent without touching a disk: nothing; that there is none; itself. What is
 /// wrong with it shows when it is read.
-fn at_hand(open: &OpenPart, place: ExtentPlacement) -> Option<Option<Extent>> {
+fn at_hand(open: &OpenSubfile, place: ExtentPlacement) -> Option<Option<Extent>> {
     let Some(file) = &open.file else { return Some(None) };
     match file.at_hand(place.extent.0) {
         Ok(AtHand::Extent(extent)) => Some(Some(extent)),
@@ -283,7 +283,11 @@ fn at_hand(open: &OpenPart, place: ExtentPlacement) -> Option<Option<Extent>> {
     }
 }
 
-fn read(running: &Running, part: usize, place: ExtentPlacement) -> Result<Option<Extent>, Failure> {
+fn read(
+    running: &RunningCall,
+    part: usize,
+    place: ExtentPlacement,
+) -> Result<Option<Extent>, Failure> {
     let open = &running.parts()[part];
     let Some(file) = &open.file else { return Ok(None) };
     let disk = running.shared.disks.disk(open.disk);
@@ -305,7 +309,7 @@ pub fn read_extent(
 }
 
 /// The part of an extent that a task wants to see.
-fn cut(running: &Running, wanted: &Wanted, extent: Option<&Extent>) -> Option<Bulk> {
+fn cut(running: &RunningCall, wanted: &Wanted, extent: Option<&Extent>) -> Option<Bulk> {
     match running.operation.cut(&wanted.what, extent.map(stored)) {
         Ok(bytes) => Some(Bulk::from(bytes)),
         Err(why) => {

@@ -10,13 +10,13 @@ use pario_proto::{
     FileRecord, Identity, Layout, LayoutChoice, Opened, Reply, ReplyMessage, Striped,
 };
 
-use super::answer;
 use super::interface::{Interface, forget};
+use super::plain_reply;
 use crate::namespace::Created;
-use crate::shared::Names;
+use crate::node_state::InterfaceState;
 
 /// A file that is to be created.
-pub struct Creation {
+pub struct FileCreation {
     /// The client's address space.
     pub space: SpaceId,
     /// As whom it is known.
@@ -35,11 +35,13 @@ pub struct Creation {
 
 impl Interface {
     /// Creates a file and opens it, or opens the one that is there.
-    pub(super) fn create(&self, creation: Creation, next: Continuation<ReplyMessage<Bulk>>) {
+    pub(super) fn create(&self, creation: FileCreation, next: Continuation<ReplyMessage<Bulk>>) {
         let (opened, names) = match (self.begin(&creation), self.shared.names()) {
-            (Ok(Begun::New(opened)), Ok(names)) => (opened, names),
-            (Ok(Begun::Open(opened)), _) => return next.call(answer(Ok(Reply::Opened(opened)))),
-            (Err(failure), _) | (_, Err(failure)) => return next.call(answer(Err(failure))),
+            (Ok(StartedCreation::New(opened)), Ok(names)) => (opened, names),
+            (Ok(StartedCreation::Open(opened)), _) => {
+                return next.call(plain_reply(Ok(Reply::Opened(opened))));
+            }
+            (Err(failure), _) | (_, Err(failure)) => return next.call(plain_reply(Err(failure))),
         };
         let this = self.clone();
         let (who, path) = (creation.who.clone(), creation.path.clone());
@@ -47,14 +49,14 @@ impl Interface {
             let failure = match created {
                 Ok(Created::New(_)) => {
                     let opened = Opened { is_created: true, ..opened };
-                    return next.call(answer(Ok(Reply::Opened(opened))));
+                    return next.call(plain_reply(Ok(Reply::Opened(opened))));
                 }
                 Ok(Created::Existed(_)) => None,
                 Err(failure) => Some(failure),
             };
             forget(&this.shared, opened.handle, creation.space);
             match failure {
-                Some(failure) => next.call(answer(Err(failure))),
+                Some(failure) => next.call(plain_reply(Err(failure))),
                 // Somebody else was first: the caller gets that file, or is told so.
                 None => this.create(creation, next),
             }
@@ -62,24 +64,24 @@ impl Interface {
     }
 
     /// Opens a file that is there, or one that is going to get its name.
-    fn begin(&self, creation: &Creation) -> Result<Begun, Failure> {
+    fn begin(&self, creation: &FileCreation) -> Result<StartedCreation, Failure> {
         let record = match self.plan(creation)? {
-            Plan::Make(record) => record,
-            Plan::Open(opened) => return Ok(Begun::Open(opened)),
+            CreationPlan::Make(record) => record,
+            CreationPlan::Open(opened) => return Ok(StartedCreation::Open(opened)),
         };
         let names = self.shared.names()?;
-        let Creation { space, who, path, access, .. } = creation;
+        let FileCreation { space, who, path, access, .. } = creation;
         let epoch = names.grant_epochs.lock().issue();
         // It is open before it has a name: who deletes it at once leaves it to its creator. Who
         // creates a file may use it, whatever its mode says.
-        self.opened(names, *space, who, path, record, (*access, epoch)).map(Begun::New)
+        self.opened(names, *space, who, path, record, (*access, epoch)).map(StartedCreation::New)
     }
 
     /// Creates files and opens them, or opens those that are there. All new names become durable with
     /// one transaction.
     pub(super) fn create_many(
         &self,
-        creations: Vec<Creation>,
+        creations: Vec<FileCreation>,
         next: Continuation<ReplyMessage<Bulk>>,
     ) {
         let results = creations.iter().map(|_| None).collect();
@@ -90,15 +92,15 @@ impl Interface {
     /// Creates those files of a request that have no result yet, with their numbers in the request.
     fn create_rest(
         &self,
-        waiting: Vec<(usize, Creation)>,
+        waiting: Vec<(usize, FileCreation)>,
         mut results: Vec<Option<Result<Opened, Failure>>>,
         next: Continuation<ReplyMessage<Bulk>>,
     ) {
         let mut planned = Vec::new();
         for (number, creation) in waiting {
             match self.begin(&creation) {
-                Ok(Begun::New(opened)) => planned.push((number, creation, opened)),
-                Ok(Begun::Open(opened)) => results[number] = Some(Ok(opened)),
+                Ok(StartedCreation::New(opened)) => planned.push((number, creation, opened)),
+                Ok(StartedCreation::Open(opened)) => results[number] = Some(Ok(opened)),
                 Err(failure) => results[number] = Some(Err(failure)),
             }
         }
@@ -106,10 +108,10 @@ impl Interface {
             let why = || "a file was neither created nor refused".to_owned();
             let lost = || Failure::Internal { node: self.shared.name().to_owned(), why: why() };
             let results = results.into_iter().map(|result| result.unwrap_or_else(|| Err(lost())));
-            return next.call(answer(Ok(Reply::OpenedMany(results.collect()))));
+            return next.call(plain_reply(Ok(Reply::OpenedMany(results.collect()))));
         };
         let who = first.who.clone();
-        let file = |(_, creation, opened): &(usize, Creation, Opened)| {
+        let file = |(_, creation, opened): &(usize, FileCreation, Opened)| {
             (creation.path.clone(), opened.record.clone())
         };
         let files = planned.iter().map(file).collect();
@@ -137,9 +139,9 @@ impl Interface {
     }
 
     /// What has to be done for a file to be there.
-    fn plan(&self, creation: &Creation) -> Result<Plan, Failure> {
+    fn plan(&self, creation: &FileCreation) -> Result<CreationPlan, Failure> {
         let names = self.shared.names()?;
-        let Creation { space, who, path, access, is_new, mode, layout } = creation;
+        let FileCreation { space, who, path, access, is_new, mode, layout } = creation;
         while let Some(existing) = names.namespace.check_create(who, path)? {
             if *is_new {
                 return Err(Failure::Exists { path: path.clone() });
@@ -158,12 +160,12 @@ impl Interface {
             match self.open(names, *space, who, path, *access) {
                 // It was deleted since it was seen: it has to be made after all.
                 Err(Failure::NotFound { .. }) => {}
-                opened => return opened.map(Plan::Open),
+                opened => return opened.map(CreationPlan::Open),
             }
         }
         let layout = self.lay_out(names, path, layout)?;
         let now_ns = names.namespace.now_ns();
-        Ok(Plan::Make(FileRecord {
+        Ok(CreationPlan::Make(FileRecord {
             id: names.namespace.new_file_id(),
             kind: creation.layout.kind(),
             layout: Some(layout),
@@ -180,7 +182,7 @@ impl Interface {
     /// The layout of a new file.
     fn lay_out(
         &self,
-        names: &Names,
+        names: &InterfaceState,
         path: &FilePath,
         wish: &LayoutChoice,
     ) -> Result<Layout, Failure> {
@@ -218,7 +220,7 @@ impl Interface {
     }
 
     /// The disks for a new file: beginning at a different one each time.
-    fn choose(&self, names: &Names, wish: &DiskChoice) -> Result<Vec<DiskId>, String> {
+    fn choose(&self, names: &InterfaceState, wish: &DiskChoice) -> Result<Vec<DiskId>, String> {
         if let DiskChoice::These(disks) = wish {
             return Ok(disks.clone());
         }
@@ -258,14 +260,14 @@ impl Interface {
     }
 }
 
-enum Begun {
+enum StartedCreation {
     /// A file without a name.
     New(Opened),
     /// One that was there.
     Open(Opened),
 }
 
-enum Plan {
+enum CreationPlan {
     Make(FileRecord),
     Open(Opened),
 }

@@ -1,4 +1,4 @@
-//! Directory threads: each has something done by one node. They wait for nothing: other nodes are
+//! NodeProxy threads: each has something done by one node. They wait for nothing: other nodes are
 //! asked, and what is to be done on disks of the own node is done by its clerks.
 
 use std::sync::Arc;
@@ -7,33 +7,33 @@ use pario_flow::Continuation;
 use pario_net::Bulk;
 use pario_proto::{Failure, PeerRequest, Reply, ReplyMessage, Request};
 
-use super::{SubfilesDone, SubfilesWork, Work, answer};
-use crate::shared::Shared;
+use super::{AssignedTask, NodeTask, TaskOutcome, plain_reply};
+use crate::node_state::NodeState;
 
 /// A directory thread.
-pub struct Directory {
-    shared: Arc<Shared>,
+pub struct NodeProxy {
+    shared: Arc<NodeState>,
     node: usize,
 }
 
-impl Directory {
+impl NodeProxy {
     /// The thread for a node.
-    pub fn new(shared: Arc<Shared>, node: usize) -> Self {
+    pub fn new(shared: Arc<NodeState>, node: usize) -> Self {
         Self { shared, node }
     }
 
     /// Has another node do something.
-    pub fn ask(&mut self, work: SubfilesWork, next: Continuation<SubfilesDone>) {
+    pub fn ask(&mut self, work: AssignedTask, next: Continuation<TaskOutcome>) {
         let node = self.node;
         let request = match work.work {
-            Work::Remove { files, epoch } => PeerRequest::RemoveSubfiles { files, epoch },
-            Work::Describe { files } => PeerRequest::Describe { files },
-            Work::Revoke(revocation) => PeerRequest::Revoke(revocation),
-            Work::Make { .. } | Work::Measure { .. } | Work::Sync { .. } => {
+            NodeTask::Remove { files, epoch } => PeerRequest::RemoveSubfiles { files, epoch },
+            NodeTask::Describe { files } => PeerRequest::Describe { files },
+            NodeTask::Revoke(revocation) => PeerRequest::Revoke(revocation),
+            NodeTask::Make { .. } | NodeTask::Measure { .. } | NodeTask::Sync { .. } => {
                 let why = "a question for another node came without a way back".to_owned();
                 let name = self.shared.name().to_owned();
                 let result = Err(Failure::Internal { node: name, why });
-                next.call(SubfilesDone { node, result });
+                next.call(TaskOutcome { node, result });
                 return;
             }
         };
@@ -45,15 +45,15 @@ impl Directory {
                 tracing::warn!(%failure, "a node has not acknowledged a change of rights");
                 names.untold.lock().insert(node);
             }
-            next.call(SubfilesDone { node, result });
+            next.call(TaskOutcome { node, result });
         });
     }
 
     /// Does what concerns no disk.
-    pub fn work_here(&mut self, work: Work) -> ReplyMessage<Bulk> {
-        if let Work::Revoke(revocation) = work {
+    pub fn perform(&mut self, work: NodeTask) -> ReplyMessage<Bulk> {
+        if let NodeTask::Revoke(revocation) = work {
             self.shared.revoke(revocation);
         }
-        answer(Ok(Reply::Done))
+        plain_reply(Ok(Reply::Done))
     }
 }

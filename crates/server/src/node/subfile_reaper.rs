@@ -10,27 +10,27 @@ use pario_flow::RunningProgram;
 use pario_proto::{FileId, FileRecord};
 use parking_lot::Mutex;
 
+use crate::node_state::{InterfaceState, NodeState};
 use crate::program::{Operations, Purged};
-use crate::shared::{Names, Shared};
 
 /// Files that are removed together.
-const AT_ONCE: usize = 512;
+const BATCH_FILES: usize = 512;
 /// So many times that: a disk that does not answer holds up what is on it, and nothing else.
-const BATCHES: usize = 256;
-/// What could not be removed is tried again after so long.
-const AGAIN: Duration = Duration::from_secs(1);
+const CONCURRENT_BATCHES: usize = 256;
+/// What could not be removed is tried retries after so long.
+const RETRY_PERIOD: Duration = Duration::from_secs(1);
 
 /// Takes files whose subfiles are to be removed.
 #[derive(Debug)]
-pub struct Janitor {
-    jobs: Sender<Job>,
-    /// What could not be removed, and is tried again.
-    again: Mutex<BTreeMap<FileId, FileRecord>>,
+pub struct SubfileReaper {
+    messages: Sender<ReaperMessage>,
+    /// What could not be removed, and is tried retries.
+    retries: Mutex<BTreeMap<FileId, FileRecord>>,
 }
 
-/// What the janitor's thread is told.
+/// What the subfile_reaper's thread is told.
 #[derive(Debug)]
-pub enum Job {
+pub enum ReaperMessage {
     /// A file is to be removed.
     Remove(FileRecord),
     /// What came of an attempt; nothing if the program has ended.
@@ -39,39 +39,39 @@ pub enum Job {
     End,
 }
 
-impl Janitor {
-    /// A janitor, and what its thread receives.
-    pub fn new() -> (Self, Receiver<Job>) {
-        let (jobs, receiver) = mpsc::channel();
-        (Self { jobs, again: Mutex::default() }, receiver)
+impl SubfileReaper {
+    /// A subfile_reaper, and what its thread receives.
+    pub fn new() -> (Self, Receiver<ReaperMessage>) {
+        let (messages, receiver) = mpsc::channel();
+        (Self { messages, retries: Mutex::default() }, receiver)
     }
 
     /// Removes the subfiles of a file that is in the namespace no more.
     pub fn remove(&self, record: FileRecord) {
         // After the end there is nobody to do it; the next start will.
-        let _ = self.jobs.send(Job::Remove(record));
+        let _ = self.messages.send(ReaperMessage::Remove(record));
     }
 
     /// Whether the subfiles of a file could not be removed so far.
     pub fn is_stuck(&self, file: FileId) -> bool {
-        self.again.lock().contains_key(&file)
+        self.retries.lock().contains_key(&file)
     }
 
     /// No more: its thread ends.
     pub fn end(&self) {
-        let _ = self.jobs.send(Job::End);
+        let _ = self.messages.send(ReaperMessage::End);
     }
 }
 
-/// The janitor's thread.
+/// The subfile_reaper's thread.
 pub fn work(
-    shared: &Arc<Shared>,
+    shared: &Arc<NodeState>,
     run: &RunningProgram,
     operations: &Operations,
-    jobs: &Receiver<Job>,
+    messages: &Receiver<ReaperMessage>,
 ) {
     let Some(names) = &shared.names else { return };
-    let mut round = Round {
+    let mut thread = ReaperThread {
         names,
         run,
         operations,
@@ -82,10 +82,10 @@ pub fn work(
         last_tried: None,
     };
     loop {
-        round.begin();
-        let next = match round.rest() {
-            Some(rest) => jobs.recv_timeout(rest),
-            None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        thread.begin();
+        let next = match thread.rest() {
+            Some(rest) => messages.recv_timeout(rest),
+            None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         let mut next = match next {
             Ok(job) => Some(job),
@@ -95,21 +95,21 @@ pub fn work(
         // All that has come since is taken together.
         while let Some(job) = next {
             match job {
-                Job::Remove(record) => round.waiting.push(record),
-                Job::Tried { batch, is_again, purged } => match purged {
-                    Some(purged) => round.tried(batch, is_again, purged),
+                ReaperMessage::Remove(record) => thread.waiting.push(record),
+                ReaperMessage::Tried { batch, is_again, purged } => match purged {
+                    Some(purged) => thread.tried(batch, is_again, purged),
                     None => return,
                 },
-                Job::End => return,
+                ReaperMessage::End => return,
             }
-            next = jobs.try_recv().ok();
+            next = messages.try_recv().ok();
         }
     }
 }
 
-/// What the janitor is at.
-struct Round<'a> {
-    names: &'a Names,
+/// What the subfile_reaper is at.
+struct ReaperThread<'a> {
+    names: &'a InterfaceState,
     run: &'a RunningProgram,
     operations: &'a Operations,
     waiting: Vec<FileRecord>,
@@ -117,15 +117,15 @@ struct Round<'a> {
     under_way: usize,
     is_trying_again: bool,
     next_try: Instant,
-    /// The last file that was tried again: those behind it are next.
+    /// The last file that was tried retries: those behind it are next.
     last_tried: Option<FileId>,
 }
 
-impl Round<'_> {
+impl ReaperThread<'_> {
     /// Begins what can be begun.
     fn begin(&mut self) {
-        while self.under_way < BATCHES && !self.waiting.is_empty() {
-            let batch = self.waiting.drain(..self.waiting.len().min(AT_ONCE)).collect();
+        while self.under_way < CONCURRENT_BATCHES && !self.waiting.is_empty() {
+            let batch = self.waiting.drain(..self.waiting.len().min(BATCH_FILES)).collect();
             self.under_way += 1;
             self.start(batch, false);
         }
@@ -133,10 +133,10 @@ impl Round<'_> {
             return;
         }
         let batch: Vec<FileRecord> = {
-            let again = self.names.janitor.again.lock();
+            let retries = self.names.subfile_reaper.retries.lock();
             let behind = self.last_tried.map_or(Bound::Unbounded, Bound::Excluded);
-            let behind = again.range((behind, Bound::Unbounded));
-            behind.take(AT_ONCE).map(|(_, record)| record.clone()).collect()
+            let behind = retries.range((behind, Bound::Unbounded));
+            behind.take(BATCH_FILES).map(|(_, record)| record.clone()).collect()
         };
         self.last_tried = batch.last().map(|record| record.id);
         if !batch.is_empty() {
@@ -146,13 +146,13 @@ impl Round<'_> {
     }
 
     fn start(&self, batch: Vec<FileRecord>, is_again: bool) {
-        let (jobs, files) = (self.names.janitor.jobs.clone(), batch.clone());
+        let (messages, files) = (self.names.subfile_reaper.messages.clone(), batch.clone());
         let begun = self.run.start_then(self.operations.purge, files, move |purged| {
             // Nobody is there to be told only after the end.
-            let _ = jobs.send(Job::Tried { batch, is_again, purged: purged.ok() });
+            let _ = messages.send(ReaperMessage::Tried { batch, is_again, purged: purged.ok() });
         });
         if begun.is_err() {
-            self.names.janitor.end();
+            self.names.subfile_reaper.end();
         }
     }
 
@@ -162,16 +162,16 @@ impl Round<'_> {
         } else {
             self.under_way -= 1;
         }
-        let mut again = self.names.janitor.again.lock();
+        let mut retries = self.names.subfile_reaper.retries.lock();
         if !purged.failed.is_empty() {
-            again.extend(batch.into_iter().map(|record| (record.id, record)));
-            self.next_try = Instant::now() + AGAIN;
+            retries.extend(batch.into_iter().map(|record| (record.id, record)));
+            self.next_try = Instant::now() + RETRY_PERIOD;
             return;
         }
         for file in &purged.files {
-            again.remove(file);
+            retries.remove(file);
         }
-        drop(again);
+        drop(retries);
         self.names.namespace.forget_doomed(purged.files, |forgotten| {
             if let Err(failure) = forgotten {
                 tracing::warn!(%failure, "deleted files stay on the list");
@@ -181,7 +181,7 @@ impl Round<'_> {
 
     /// How long there is nothing to begin; nothing if that is for ever, unless a job comes.
     fn rest(&self) -> Option<Duration> {
-        if self.is_trying_again || self.names.janitor.again.lock().is_empty() {
+        if self.is_trying_again || self.names.subfile_reaper.retries.lock().is_empty() {
             return None;
         }
         Some(self.next_try.saturating_duration_since(Instant::now()))

@@ -14,23 +14,23 @@ use pario_proto::{
 use pario_store::ExtentFile;
 use parking_lot::Mutex;
 
-use super::outbox::{Due, Outbox};
+use super::outbox::{DueUpdate, ResultOutbox};
 use super::timeline::Timeline;
 use crate::disks::NodeDisk;
 use crate::limits::Share;
+use crate::node_state::{NodeState, RequestTicket};
 use crate::operation::{Call, Operation, Scratch, Task};
-use crate::reporter::Reporter;
-use crate::shared::{Shared, Ticket};
+use crate::reply_sender::ReplySender;
 
 /// So many extents set out together at most, and so many bytes.
-pub const COMPANY: usize = 16;
-const COMPANY_BYTES: u64 = 1 << 20;
+pub const BATCH_EXTENTS: usize = 16;
+const BATCH_BYTES: u64 = 1 << 20;
 /// The largest result.
 const RESULT_LIMIT_BYTES: usize = 64 << 20;
 
 /// A call at one node.
-pub struct Running {
-    pub shared: Arc<Shared>,
+pub struct RunningCall {
+    pub shared: Arc<NodeState>,
     /// Who asks, and under which number.
     caller: (SpaceId, u64),
     pub work: ProcessWork,
@@ -42,15 +42,15 @@ pub struct Running {
     /// One for each compute thread.
     scratches: Vec<Mutex<Option<Scratch>>>,
     /// One for each subfile of the file that is here.
-    parts: OnceLock<Vec<OpenPart>>,
+    parts: OnceLock<Vec<OpenSubfile>>,
     is_stopped: AtomicBool,
     failure: Mutex<Option<Failure>>,
-    counts: Counts,
-    outbox: Mutex<Outbox>,
+    counts: CallCounts,
+    outbox: Mutex<ResultOutbox>,
     /// If the call is traced.
     timeline: Option<Timeline>,
     /// The node does not stop before this is over.
-    ticket: Mutex<Option<Ticket>>,
+    ticket: Mutex<Option<RequestTicket>>,
     /// What it takes of its user's calls, and of the extents that these have chosen.
     _call_share: Share,
     chosen_share: Mutex<Share>,
@@ -58,7 +58,7 @@ pub struct Running {
 
 /// A subfile of the file that is here.
 #[derive(Clone, Debug)]
-pub struct OpenPart {
+pub struct OpenSubfile {
     /// Which one, and on which disk.
     pub part: SubfileLocation,
     /// The number of the disk.
@@ -71,7 +71,7 @@ pub struct OpenPart {
 
 /// How far a call has come.
 #[derive(Default)]
-struct Counts {
+struct CallCounts {
     total: AtomicU64,
     done: AtomicU64,
     found: AtomicU64,
@@ -83,15 +83,15 @@ struct Counts {
     neighbour_bytes: AtomicU64,
 }
 
-impl Running {
+impl RunningCall {
     /// A call that has not begun.
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<NodeState>,
         caller: (SpaceId, u64),
         work: ProcessWork,
         parameters: Bulk,
         operation: Arc<dyn Operation>,
-        (ticket, [call_share, chosen_share]): (Ticket, [Share; 2]),
+        (ticket, [call_share, chosen_share]): (RequestTicket, [Share; 2]),
     ) -> Self {
         let threads = shared.node().compute_threads.max(1);
         Self {
@@ -107,7 +107,7 @@ impl Running {
             parts: OnceLock::new(),
             is_stopped: AtomicBool::new(false),
             failure: Mutex::default(),
-            counts: Counts::default(),
+            counts: CallCounts::default(),
             outbox: Mutex::default(),
             ticket: Mutex::new(Some(ticket)),
             _call_share: call_share,
@@ -157,7 +157,7 @@ impl Running {
         });
         let open = |(part, disk, at): (SubfileLocation, usize, &NodeDisk)| {
             let file = Some(at.open_extents(self.work.grant.file, part.subfile.0)?);
-            Some(OpenPart { part, disk, file, runs: Vec::new() })
+            Some(OpenSubfile { part, disk, file, runs: Vec::new() })
         };
         if let Some(parts) = here.map(open).collect() {
             self.set_parts(parts);
@@ -170,12 +170,12 @@ impl Running {
     }
 
     /// Takes the subfiles that are here, opened.
-    pub fn set_parts(&self, parts: Vec<OpenPart>) {
+    pub fn set_parts(&self, parts: Vec<OpenSubfile>) {
         drop(self.parts.set(parts));
     }
 
     /// The subfiles that are here.
-    pub fn parts(&self) -> &[OpenPart] {
+    pub fn parts(&self) -> &[OpenSubfile] {
         self.parts.get().map_or(&[], Vec::as_slice)
     }
 
@@ -185,7 +185,7 @@ impl Running {
     }
 
     /// The extents to be seen, with the subfile of each among those here, all disks in turn.
-    pub fn route(&self) -> Route {
+    pub fn route(&self) -> ExtentQueue {
         let chosen = match &self.work.extents {
             ExtentSelection::These(places) => Some(places.clone()),
             ExtentSelection::All => self.chosen.get().cloned(),
@@ -193,9 +193,9 @@ impl Running {
         let route = match chosen {
             Some(places) => {
                 let here = |place: ExtentPlacement| Some((self.part_of(place)?, place));
-                Route::Listed(places.into_iter().filter_map(here).collect())
+                ExtentQueue::Listed(places.into_iter().filter_map(here).collect())
             }
-            None => Route::All {
+            None => ExtentQueue::All {
                 runs: self.parts().iter().map(|open| open.runs.clone().into()).collect(),
                 turn: 0,
             },
@@ -215,8 +215,8 @@ impl Running {
         let (extents, bytes) = live.fold((0, 0), |(extents, bytes), (some, their_bytes)| {
             (extents + some, bytes + their_bytes)
         });
-        let each = bytes.checked_div(extents).unwrap_or(COMPANY_BYTES).max(1);
-        usize::try_from(COMPANY_BYTES / each).unwrap_or(1).clamp(1, COMPANY)
+        let each = bytes.checked_div(extents).unwrap_or(BATCH_BYTES).max(1);
+        usize::try_from(BATCH_BYTES / each).unwrap_or(1).clamp(1, BATCH_EXTENTS)
     }
 
     /// How many compute threads may work for it.
@@ -310,7 +310,7 @@ impl Running {
     }
 
     /// The caller asks for more.
-    pub fn ask(&self, responder: Reporter) {
+    pub fn ask(&self, responder: ReplySender) {
         let now = Instant::now();
         let (before, due) = {
             let mut outbox = self.outbox.lock();
@@ -352,23 +352,26 @@ impl Running {
         }
     }
 
-    fn deliver(&self, due: Option<Due>) {
-        let Some(Due { to, load, held }) = due else { return };
-        if load.as_ref().map_or(true, |load| load.is_over) {
+    fn deliver(&self, due: Option<DueUpdate>) {
+        let Some(DueUpdate { to, content, held }) = due else { return };
+        if content.as_ref().map_or(true, |content| content.is_over) {
             self.shared.calls.forget(self.caller.0, self.caller.1);
         }
-        let answer = match load {
+        let answer = match content {
             Err(failure) => ReplyMessage { result: Err(failure), data: Vec::new() },
-            Ok(load) => {
+            Ok(content) => {
                 let timeline = self.timeline.as_ref();
                 let processed = ProcessUpdate {
-                    results: load.places,
-                    is_over: load.is_over,
+                    results: content.places,
+                    is_over: content.is_over,
                     progress: self.progress(),
                     spans: timeline.map_or_else(Vec::new, Timeline::take),
                     now_ns: monotonic_ns(),
                 };
-                ReplyMessage { result: Ok(Reply::Processed(Box::new(processed))), data: load.data }
+                ReplyMessage {
+                    result: Ok(Reply::Processed(Box::new(processed))),
+                    data: content.data,
+                }
             }
         };
         to.send_now(answer);
@@ -449,7 +452,7 @@ impl Running {
 }
 
 /// The extents to be seen, in order, each with the number of its subfile among those here.
-pub enum Route {
+pub enum ExtentQueue {
     /// One after the other.
     Listed(VecDeque<(usize, ExtentPlacement)>),
     /// All that there are, one of each disk in turn.
@@ -461,20 +464,20 @@ pub enum Route {
     },
 }
 
-impl Route {
+impl ExtentQueue {
     /// How many are left.
     pub fn len(&self) -> u64 {
         match self {
-            Route::Listed(places) => places.len() as u64,
-            Route::All { runs, .. } => runs.iter().flatten().map(|(_, len)| len).sum(),
+            ExtentQueue::Listed(places) => places.len() as u64,
+            ExtentQueue::All { runs, .. } => runs.iter().flatten().map(|(_, len)| len).sum(),
         }
     }
 
     /// The next one, which stays.
-    pub fn first(&self, parts: &[OpenPart]) -> Option<ExtentPlacement> {
+    pub fn first(&self, parts: &[OpenSubfile]) -> Option<ExtentPlacement> {
         match self {
-            Route::Listed(places) => places.front().map(|(_, place)| *place),
-            Route::All { runs, .. } => parts.iter().zip(runs).find_map(|(open, runs)| {
+            ExtentQueue::Listed(places) => places.front().map(|(_, place)| *place),
+            ExtentQueue::All { runs, .. } => parts.iter().zip(runs).find_map(|(open, runs)| {
                 let extent = pario_proto::ExtentIndex(runs.front()?.0);
                 Some(ExtentPlacement { subfile: open.part.subfile, extent })
             }),
@@ -482,10 +485,10 @@ impl Route {
     }
 
     /// The next one.
-    pub fn next(&mut self, parts: &[OpenPart]) -> Option<(usize, ExtentPlacement)> {
+    pub fn next(&mut self, parts: &[OpenSubfile]) -> Option<(usize, ExtentPlacement)> {
         match self {
-            Route::Listed(places) => places.pop_front(),
-            Route::All { runs, turn } => {
+            ExtentQueue::Listed(places) => places.pop_front(),
+            ExtentQueue::All { runs, turn } => {
                 let count = runs.len();
                 let number = (0..count)
                     .map(|step| (*turn + step) % count)

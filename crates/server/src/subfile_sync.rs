@@ -4,9 +4,9 @@ use pario_proto::{Failure, FileId, Grant, SubfileLocation};
 use pario_store::{FlatFile, StoreError, SubfileId};
 
 use crate::disks::NodeDisk;
-use crate::shared::Shared;
+use crate::node_state::NodeState;
 
-impl Shared {
+impl NodeState {
     /// Makes a subfile durable; whether it is there.
     pub fn sync(
         &self,
@@ -15,9 +15,9 @@ impl Shared {
         part: SubfileLocation,
     ) -> Result<bool, Failure> {
         let synced = if disk.has_extents(grant.file, part.subfile.0) {
-            self.extents(disk, grant, part)?.made().map(|extents| extents.sync())
+            self.extents(disk, grant, part)?.present().map(|extents| extents.sync())
         } else {
-            self.flat(disk, grant, part)?.made().map(|flat| flat.sync())
+            self.flat(disk, grant, part)?.present().map(|flat| flat.sync())
         };
         let id = NodeDisk::subfile_id(grant.file, part);
         let is_there = synced.is_some();

@@ -17,9 +17,9 @@ use pario_store::{ExtentFile, FlatFile, StoreError, SubfileId};
 use parking_lot::Mutex;
 
 use crate::disks::NodeDisk;
-use crate::shared::{Names, Shared};
+use crate::node_state::{InterfaceState, NodeState};
 
-/// Unmade subfiles that are known per disk.
+/// LazySubfiles subfiles that are known per disk.
 const KNOWN_LIMIT: usize = 1 << 14;
 
 /// How long a node waits for an interface node that cannot be reached: its restart takes less.
@@ -28,26 +28,26 @@ const RESTART_WAIT: Duration = Duration::from_secs(2);
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// A subfile, as a request finds it.
-pub enum Found<T> {
+pub enum SubfileLookup<T> {
     /// It is there.
-    Made(T),
+    Present(T),
     /// No client has written to it, or a power loss has taken it before it was synced.
-    Unmade,
+    Lazy,
 }
 
 /// Subfiles of a disk of which the namespace has said that they were never synced, and that are not
 /// there.
 #[derive(Debug, Default)]
-pub struct Unmade {
+pub struct LazySubfiles {
     files: HashMap<SubfileId, Arc<KnownFile>>,
     oldest_first: VecDeque<SubfileId>,
     /// Questions under way, by number. A change or removal of the file ends them: their answers come
     /// too late.
-    asking: HashMap<SubfileId, Vec<u64>>,
+    queries: HashMap<SubfileId, Vec<u64>>,
     next: u64,
 }
 
-impl Unmade {
+impl LazySubfiles {
     /// What is known of a subfile.
     pub fn get(&self, id: SubfileId) -> Option<Arc<KnownFile>> {
         self.files.get(&id).cloned()
@@ -56,12 +56,12 @@ impl Unmade {
     /// A subfile was made, or its file removed.
     pub fn forget(&mut self, id: SubfileId) {
         self.files.remove(&id);
-        self.asking.remove(&id);
+        self.queries.remove(&id);
     }
 
     /// A file has changed. An answer under way may be older: the namespace is asked again.
     pub fn update(&mut self, id: SubfileId, file: &KnownFile) {
-        self.asking.remove(&id);
+        self.queries.remove(&id);
         let Some(known) = self.files.get_mut(&id).map(Arc::make_mut) else { return };
         if known.record.rights_version <= file.record.rights_version {
             known.record = file.record.clone();
@@ -72,19 +72,19 @@ impl Unmade {
     }
 
     /// The namespace is going to be asked.
-    fn begin(&mut self, id: SubfileId) -> u64 {
+    fn begin_query(&mut self, id: SubfileId) -> u64 {
         self.next += 1;
-        self.asking.entry(id).or_default().push(self.next);
+        self.queries.entry(id).or_default().push(self.next);
         self.next
     }
 
     /// The namespace has answered; whether the answer came in time.
-    fn end(&mut self, id: SubfileId, question: u64, known: Option<KnownFile>) -> bool {
-        let Some(asking) = self.asking.get_mut(&id) else { return false };
-        let Some(at) = asking.iter().position(|number| *number == question) else { return false };
-        asking.swap_remove(at);
-        if asking.is_empty() {
-            self.asking.remove(&id);
+    fn end_query(&mut self, id: SubfileId, query: u64, known: Option<KnownFile>) -> bool {
+        let Some(queries) = self.queries.get_mut(&id) else { return false };
+        let Some(at) = queries.iter().position(|number| *number == query) else { return false };
+        queries.swap_remove(at);
+        if queries.is_empty() {
+            self.queries.remove(&id);
         }
         let Some(known) = known else { return true };
         if self.files.insert(id, Arc::new(known)).is_none() {
@@ -99,17 +99,17 @@ impl Unmade {
     }
 }
 
-impl<T> Found<T> {
+impl<T> SubfileLookup<T> {
     /// What is there.
-    pub fn made(self) -> Option<T> {
+    pub fn present(self) -> Option<T> {
         match self {
-            Found::Made(subfile) => Some(subfile),
-            Found::Unmade => None,
+            SubfileLookup::Present(subfile) => Some(subfile),
+            SubfileLookup::Lazy => None,
         }
     }
 }
 
-impl Names {
+impl InterfaceState {
     /// What the namespace says of a file that exists, or that was deleted and is still open.
     pub fn known_file(&self, file: FileId) -> Result<Option<KnownFile>, Failure> {
         match self.namespace.known_file(file)? {
@@ -119,18 +119,18 @@ impl Names {
     }
 }
 
-impl Shared {
+impl NodeState {
     /// A flat subfile.
     pub fn flat(
         &self,
         disk: &NodeDisk,
         grant: &Grant,
         part: SubfileLocation,
-    ) -> Result<Found<FlatFile>, Failure> {
+    ) -> Result<SubfileLookup<FlatFile>, Failure> {
         let (file, index) = (grant.file, part.subfile.0);
         match disk.open_flat(file, index) {
-            Some(flat) => Ok(Found::Made(flat)),
-            None => self.found(disk, grant, part, || disk.flat(file, index)),
+            Some(flat) => Ok(SubfileLookup::Present(flat)),
+            None => self.lookup(disk, grant, part, || disk.flat(file, index)),
         }
     }
 
@@ -140,82 +140,87 @@ impl Shared {
         disk: &NodeDisk,
         grant: &Grant,
         part: SubfileLocation,
-    ) -> Result<Found<ExtentFile>, Failure> {
+    ) -> Result<SubfileLookup<ExtentFile>, Failure> {
         let (file, index) = (grant.file, part.subfile.0);
         match disk.open_extents(file, index) {
-            Some(extents) => Ok(Found::Made(extents)),
-            None => self.found(disk, grant, part, || disk.extents(file, index)),
+            Some(extents) => Ok(SubfileLookup::Present(extents)),
+            None => self.lookup(disk, grant, part, || disk.extents(file, index)),
         }
     }
 
     /// A flat subfile; it is made if it is not there.
-    pub fn flat_made(
+    pub fn flat_or_create(
         &self,
         disk: &NodeDisk,
         grant: &Grant,
         part: SubfileLocation,
     ) -> Result<FlatFile, Failure> {
         match self.flat(disk, grant, part)? {
-            Found::Made(flat) => Ok(flat),
-            Found::Unmade => {
-                disk.make(grant.file, part.subfile.0)?;
-                self.certain(disk, grant, part, disk.flat(grant.file, part.subfile.0))
+            SubfileLookup::Present(flat) => Ok(flat),
+            SubfileLookup::Lazy => {
+                disk.create_lazy(grant.file, part.subfile.0)?;
+                self.open_result(disk, grant, part, disk.flat(grant.file, part.subfile.0))
             }
         }
     }
 
     /// A subfile of extents; it is made if it is not there.
-    pub fn extents_made(
+    pub fn extents_or_create(
         &self,
         disk: &NodeDisk,
         grant: &Grant,
         part: SubfileLocation,
     ) -> Result<ExtentFile, Failure> {
         match self.extents(disk, grant, part)? {
-            Found::Made(extents) => Ok(extents),
-            Found::Unmade => {
-                disk.make(grant.file, part.subfile.0)?;
-                self.certain(disk, grant, part, disk.extents(grant.file, part.subfile.0))
+            SubfileLookup::Present(extents) => Ok(extents),
+            SubfileLookup::Lazy => {
+                disk.create_lazy(grant.file, part.subfile.0)?;
+                self.open_result(disk, grant, part, disk.extents(grant.file, part.subfile.0))
             }
         }
     }
 
     /// What opening a subfile means: it is there, was never made, or is lost. May ask the interface
     /// node and wait for it.
-    pub fn found<T>(
+    pub fn lookup<T>(
         &self,
         disk: &NodeDisk,
         grant: &Grant,
         part: SubfileLocation,
         open: impl FnOnce() -> Result<T, StoreError>,
-    ) -> Result<Found<T>, Failure> {
+    ) -> Result<SubfileLookup<T>, Failure> {
         let id = NodeDisk::subfile_id(grant.file, part);
-        if disk.unmade.lock().get(id).is_some() {
-            return Ok(Found::Unmade);
+        if disk.lazy_subfiles.lock().get(id).is_some() {
+            return Ok(SubfileLookup::Lazy);
         }
         match open() {
             Err(StoreError::NotFound { .. } | StoreError::NotASubfile { .. }) => {
-                self.confirm(disk, grant.file, part).map(|()| Found::Unmade)
+                self.confirm_lazy(disk, grant.file, part).map(|()| SubfileLookup::Lazy)
             }
-            opened => self.certain(disk, grant, part, opened).map(Found::Made),
+            opened => self.open_result(disk, grant, part, opened).map(SubfileLookup::Present),
         }
     }
 
     /// Has the namespace confirm that a subfile was never synced; fails if it is lost, or if the
     /// namespace cannot be asked.
-    fn confirm(&self, disk: &NodeDisk, file: FileId, part: SubfileLocation) -> Result<(), Failure> {
+    fn confirm_lazy(
+        &self,
+        disk: &NodeDisk,
+        file: FileId,
+        part: SubfileLocation,
+    ) -> Result<(), Failure> {
         let id = NodeDisk::subfile_id(file, part);
         loop {
-            let question = disk.unmade.lock().begin(id);
+            let query = disk.lazy_subfiles.lock().begin_query(id);
             let known = self.ask_namespace(file);
             let answer =
                 known.as_ref().ok().cloned().flatten().filter(|known| known.may_make(part));
             let (is_made, is_in_time) =
-                (answer.is_some(), disk.unmade.lock().end(id, question, answer));
+                (answer.is_some(), disk.lazy_subfiles.lock().end_query(id, query, answer));
             known?;
             match (is_made, is_in_time) {
                 (true, true) => return Ok(()),
-                // Its file was changed or removed here while the question was under way: ask again.
+                // Its file was changed or removed here while the query was under way: ask again.
                 (true, false) => {}
                 (false, _) => {
                     let (disk, subfile) = (disk.name.clone(), part.subfile.0);
@@ -235,9 +240,9 @@ impl Shared {
         loop {
             match self.ask_interface_node(file) {
                 Err(Failure::NodeDown { .. } | Failure::Stopping { .. })
-                    if Instant::now() < deadline && !self.stopping.is_asked() =>
+                    if Instant::now() < deadline && !self.shutdown.is_requested() =>
                 {
-                    self.stopping.pause(RETRY_PAUSE);
+                    self.shutdown.pause(RETRY_PAUSE);
                 }
                 answer => return answer,
             }
@@ -262,7 +267,7 @@ impl Shared {
         }
     }
 
-    fn certain<T>(
+    fn open_result<T>(
         &self,
         disk: &NodeDisk,
         grant: &Grant,
@@ -303,52 +308,59 @@ mod tests {
 
     #[test]
     fn an_answer_that_a_removal_has_overtaken_does_not_count() {
-        let (mut unmade, id) = (Unmade::default(), SubfileId::data(7, 0));
-        let (first, second) = (unmade.begin(id), unmade.begin(id));
-        assert!(unmade.end(id, first, Some(known(0))) && unmade.get(id).is_some());
-        unmade.forget(id);
-        let third = unmade.begin(id);
-        assert!(!unmade.end(id, second, Some(known(0))) && unmade.get(id).is_none());
-        assert!(unmade.end(id, third, None) && unmade.get(id).is_none());
-        assert!(unmade.asking.is_empty());
+        let (mut lazy_subfiles, id) = (LazySubfiles::default(), SubfileId::data(7, 0));
+        let (first, second) = (lazy_subfiles.begin_query(id), lazy_subfiles.begin_query(id));
+        assert!(
+            lazy_subfiles.end_query(id, first, Some(known(0))) && lazy_subfiles.get(id).is_some()
+        );
+        lazy_subfiles.forget(id);
+        let third = lazy_subfiles.begin_query(id);
+        assert!(
+            !lazy_subfiles.end_query(id, second, Some(known(0))) && lazy_subfiles.get(id).is_none()
+        );
+        assert!(lazy_subfiles.end_query(id, third, None) && lazy_subfiles.get(id).is_none());
+        assert!(lazy_subfiles.queries.is_empty());
     }
 
     #[test]
     fn newer_rights_and_paths_are_taken_over() {
-        let (mut unmade, id) = (Unmade::default(), SubfileId::data(7, 0));
-        let question = unmade.begin(id);
-        unmade.end(id, question, Some(renamed(3, 1)));
+        let (mut lazy_subfiles, id) = (LazySubfiles::default(), SubfileId::data(7, 0));
+        let query = lazy_subfiles.begin_query(id);
+        lazy_subfiles.end_query(id, query, Some(renamed(3, 1)));
         for (change, expected) in [((4, 0), (4, 1)), ((2, 2), (4, 2)), ((3, 1), (4, 2))] {
-            unmade.update(id, &renamed(change.0, change.1));
-            assert_eq!(*unmade.get(id).unwrap(), renamed(expected.0, expected.1));
+            lazy_subfiles.update(id, &renamed(change.0, change.1));
+            assert_eq!(*lazy_subfiles.get(id).unwrap(), renamed(expected.0, expected.1));
         }
     }
 
     #[test]
     fn an_answer_that_a_change_has_overtaken_does_not_count() {
-        let (mut unmade, id) = (Unmade::default(), SubfileId::data(7, 0));
-        let question = unmade.begin(id);
-        unmade.update(id, &renamed(0, 1));
-        assert!(!unmade.end(id, question, Some(renamed(0, 0))) && unmade.get(id).is_none());
-        let question = unmade.begin(id);
-        assert!(unmade.end(id, question, Some(renamed(0, 1))));
+        let (mut lazy_subfiles, id) = (LazySubfiles::default(), SubfileId::data(7, 0));
+        let query = lazy_subfiles.begin_query(id);
+        lazy_subfiles.update(id, &renamed(0, 1));
+        assert!(
+            !lazy_subfiles.end_query(id, query, Some(renamed(0, 0)))
+                && lazy_subfiles.get(id).is_none()
+        );
+        let query = lazy_subfiles.begin_query(id);
+        assert!(lazy_subfiles.end_query(id, query, Some(renamed(0, 1))));
     }
 
     #[test]
     fn the_table_is_bounded() {
-        let mut unmade = Unmade::default();
+        let mut lazy_subfiles = LazySubfiles::default();
         for file in 0..KNOWN_LIMIT as u128 + 10 {
             let id = SubfileId::data(file, 0);
-            let question = unmade.begin(id);
-            assert!(unmade.end(id, question, Some(known(0))));
+            let query = lazy_subfiles.begin_query(id);
+            assert!(lazy_subfiles.end_query(id, query, Some(known(0))));
             if file % 2 == 0 {
-                unmade.forget(id);
-                let question = unmade.begin(id);
-                assert!(unmade.end(id, question, Some(known(0))));
+                lazy_subfiles.forget(id);
+                let query = lazy_subfiles.begin_query(id);
+                assert!(lazy_subfiles.end_query(id, query, Some(known(0))));
             }
         }
-        assert!(unmade.files.len() <= KNOWN_LIMIT);
-        assert!(unmade.oldest_first.len() <= KNOWN_LIMIT);
-        assert!(unmade.get(SubfileId::data(KNOWN_LIMIT as u128 + 9, 0)).is_some());
+        assert!(lazy_subfiles.files.len() <= KNOWN_LIMIT);
+        assert!(lazy_subfiles.oldest_first.len() <= KNOWN_LIMIT);
+        assert!(lazy_subfiles.get(SubfileId::data(KNOWN_LIMIT as u128 + 9, 0)).is_some());
     }
 }

@@ -21,22 +21,22 @@ use crate::grant_window::{GrantRefusal, GrantWindow};
 use crate::job_memory::JobMemories;
 use crate::lease::Leases;
 use crate::limits::Quotas;
+use crate::map_waiters::MapWaiters;
 use crate::namespace::Namespace;
-use crate::node::describer::Describer;
-use crate::node::janitor::Janitor;
+use crate::node::description_writer::DescriptionWriter;
 use crate::node::missing_namespace::Rebuild;
+use crate::node::subfile_reaper::SubfileReaper;
 use crate::open_files::OpenFiles;
 use crate::operation::Registry;
 use crate::peers::Peers;
-use crate::processing::Calls;
+use crate::processing::RunningCalls;
 use crate::record_locks::RecordLocks;
 use crate::request_meter::RequestMeter;
 use crate::sessions::Sessions;
 use crate::short_cut_traffic::ShortCutTraffic;
-use crate::strangers::Strangers;
 
 /// What all threads of a node share.
-pub struct Shared {
+pub struct NodeState {
     /// The cluster as configured.
     pub config: Config,
     /// Which node of it this is.
@@ -59,32 +59,32 @@ pub struct Shared {
     /// What can be done with extents here.
     pub operations: Arc<Registry>,
     /// What is being done with extents here.
-    pub calls: Calls,
+    pub calls: RunningCalls,
     pub peers: Peers,
-    pub strangers: Strangers,
+    pub map_waiters: MapWaiters,
     pub audit: Arc<Audit>,
     pub events: Arc<EventLog>,
     /// The cluster as it is.
     pub map: RwLock<ClusterMap>,
-    /// Held while the map is written to its file. Never taken while `map` is locked.
+    /// HeldStep while the map is written to its file. Never taken while `map` is locked.
     pub map_file: Mutex<()>,
     /// Which grants are valid.
     pub grant_window: RwLock<GrantWindow>,
     /// Only at the interface node.
-    pub names: Option<Names>,
+    pub names: Option<InterfaceState>,
     /// The rebuild of the namespace, if the node was started with one.
     pub rebuild: Rebuild,
     pub started: Instant,
-    pub stopping: Stopping,
+    pub shutdown: Shutdown,
 }
 
 /// What only the interface node has.
-pub struct Names {
+pub struct InterfaceState {
     pub namespace: Namespace,
     pub open_files: OpenFiles,
     pub locks: RecordLocks,
-    pub janitor: Janitor,
-    pub describer: Describer,
+    pub subfile_reaper: SubfileReaper,
+    pub description_writer: DescriptionWriter,
     pub grant_epochs: Mutex<GrantEpochs>,
     /// Nodes that have not acknowledged a revocation, and must load all again.
     pub untold: Mutex<BTreeSet<usize>>,
@@ -92,21 +92,21 @@ pub struct Names {
     pub next_first_disk: AtomicU64,
 }
 
-impl Names {
+impl InterfaceState {
     /// A client has closed a file. What it had locked is free, unless it has opened it once more;
     /// and if it was deleted and nobody else has it open, its subfiles go.
     pub fn close(&self, handle: u64, space: SpaceId) {
         let Some((file, _)) = self.open_files.find(handle, space) else { return };
         if let Some(record) = self.open_files.close(handle, space) {
-            self.janitor.remove(record);
+            self.subfile_reaper.remove(record);
         }
         self.locks.close(&self.open_files, file, space);
     }
 
     /// A client is gone, with all that it had open.
     pub fn lose(&self, space: SpaceId) {
-        for record in self.open_files.leave(space) {
-            self.janitor.remove(record);
+        for record in self.open_files.close_all_of(space) {
+            self.subfile_reaper.remove(record);
         }
         self.locks.lose(space);
     }
@@ -114,8 +114,8 @@ impl Names {
 
 /// Whether the node is stopping, and how many requests are under way.
 #[derive(Default)]
-pub struct Stopping {
-    is_asked: AtomicBool,
+pub struct Shutdown {
+    is_requested: AtomicBool,
     state: Mutex<UnderWay>,
     changed: Condvar,
 }
@@ -127,12 +127,12 @@ struct UnderWay {
 }
 
 /// A request that is under way; it is over when this is dropped.
-pub struct Ticket {
-    shared: Arc<Shared>,
+pub struct RequestTicket {
+    shared: Arc<NodeState>,
     number: u64,
 }
 
-impl Shared {
+impl NodeState {
     /// The configuration of this node.
     pub fn node(&self) -> &NodeConfig {
         &self.config.nodes[self.me]
@@ -144,7 +144,7 @@ impl Shared {
     }
 
     /// What the interface node has; others refuse.
-    pub fn names(&self) -> Result<&Names, Failure> {
+    pub fn names(&self) -> Result<&InterfaceState, Failure> {
         self.names.as_ref().ok_or_else(|| Failure::NotInterface {
             node: self.name().to_owned(),
             interface: self.config.nodes[self.config.interface].name.clone(),
@@ -193,7 +193,7 @@ impl Shared {
     }
 
     /// No grant of these files is valid here any more: their subfiles are removed.
-    pub fn bury(&self, files: &[FileRecord], epoch: u64) {
+    pub fn revoke_removed(&self, files: &[FileRecord], epoch: u64) {
         let mut window = self.grant_window.write();
         for record in files {
             let first_valid = REMOVED_RIGHTS_VERSION;
@@ -212,47 +212,47 @@ impl Shared {
         self.grants.reissue(grant, self.known_grant_epoch())
     }
 
-    /// Notes a request; none once the node is stopping.
-    pub fn begin(self: &Arc<Self>) -> Result<Ticket, Failure> {
-        let mut state = self.stopping.state.lock();
-        if self.stopping.is_asked() {
+    /// AddressNotes a request; none once the node is stopping.
+    pub fn begin(self: &Arc<Self>) -> Result<RequestTicket, Failure> {
+        let mut state = self.shutdown.state.lock();
+        if self.shutdown.is_requested() {
             return Err(Failure::Stopping { node: self.name().to_owned() });
         }
         let number = state.next;
         state.next += 1;
         state.requests.insert(number, Instant::now());
-        Ok(Ticket { shared: self.clone(), number })
+        Ok(RequestTicket { shared: self.clone(), number })
     }
 }
 
-impl Drop for Ticket {
+impl Drop for RequestTicket {
     fn drop(&mut self) {
-        let stopping = &self.shared.stopping;
-        let mut state = stopping.state.lock();
+        let shutdown = &self.shared.shutdown;
+        let mut state = shutdown.state.lock();
         state.requests.remove(&self.number);
-        if state.requests.is_empty() && stopping.is_asked() {
-            stopping.changed.notify_all();
+        if state.requests.is_empty() && shutdown.is_requested() {
+            shutdown.changed.notify_all();
         }
     }
 }
 
-impl Stopping {
+impl Shutdown {
     /// New requests are refused from now on.
-    pub fn ask(&self) {
+    pub fn request(&self) {
         let _state = self.state.lock();
-        self.is_asked.store(true, Ordering::SeqCst);
+        self.is_requested.store(true, Ordering::SeqCst);
         self.changed.notify_all();
     }
 
     /// Whether the node is stopping.
-    pub fn is_asked(&self) -> bool {
-        self.is_asked.load(Ordering::SeqCst)
+    pub fn is_requested(&self) -> bool {
+        self.is_requested.load(Ordering::SeqCst)
     }
 
     /// Waits until the node is asked to stop.
-    pub fn wait_until_asked(&self) {
+    pub fn wait_until_requested(&self) {
         let mut state = self.state.lock();
-        while !self.is_asked() {
+        while !self.is_requested() {
             self.changed.wait(&mut state);
         }
     }
@@ -260,7 +260,7 @@ impl Stopping {
     /// Waits for a while, or until the node is asked to stop.
     pub fn pause(&self, time: Duration) {
         let mut state = self.state.lock();
-        if !self.is_asked() {
+        if !self.is_requested() {
             self.changed.wait_for(&mut state, time);
         }
     }

@@ -26,7 +26,7 @@ const WAIT_TEXT_BYTES: u64 = 4096;
 
 /// The way to answer one request of a client.
 #[must_use = "a request that is not answered fails"]
-pub struct Reporter {
+pub struct ReplySender {
     to: Option<Responder<NodeProtocol>>,
     node: Arc<str>,
     kind: &'static str,
@@ -34,7 +34,7 @@ pub struct Reporter {
     client: Result<Arc<Session>, Arc<Sender>>,
     audit: Arc<Audit>,
     events: Arc<EventLog>,
-    /// Counts the request when it is answered.
+    /// CallCounts the request when it is answered.
     meter: Arc<KindMeter>,
     /// When the node received the request.
     received: Instant,
@@ -42,7 +42,7 @@ pub struct Reporter {
     waits: Option<Share>,
 }
 
-impl Reporter {
+impl ReplySender {
     /// The way to answer a request of a kind.
     pub fn new(
         to: Responder<NodeProtocol>,
@@ -56,7 +56,7 @@ impl Reporter {
         Self { to: Some(to), node, kind, client, audit, events, meter, received, waits: None }
     }
 
-    /// Counts the request among those that wait, until it is answered. A user that has too many is
+    /// CallCounts the request among those that wait, until it is answered. A user that has too many is
     /// refused at once, and nothing comes back. `text_bytes` is what the request keeps in memory
     /// while it waits.
     pub fn waiting(mut self, text_bytes: usize) -> Option<Self> {
@@ -104,7 +104,7 @@ impl Reporter {
         self.send(ReplyMessage { result: Err(failure), data: Vec::new() });
     }
 
-    /// Counts the request, and tells the logs of a failure.
+    /// CallCounts the request, and tells the logs of a failure.
     fn note(&self, answer: &ReplyMessage<Bulk>) {
         self.meter.count(self.received.elapsed(), answer.result.is_err());
         let failures: Vec<&Failure> = match &answer.result {
@@ -146,7 +146,7 @@ fn failures<T>(each: &[Result<T, Failure>]) -> impl Iterator<Item = &Failure> {
     each.iter().filter_map(|result| result.as_ref().err())
 }
 
-impl Drop for Reporter {
+impl Drop for ReplySender {
     fn drop(&mut self) {
         // Without a panic, a request is dropped only when the node stops; the client is told so.
         if let Some(to) = self.to.take().filter(|_| std::thread::panicking()) {
@@ -161,8 +161,8 @@ impl Drop for Reporter {
     }
 }
 
-impl fmt::Debug for Reporter {
+impl fmt::Debug for ReplySender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Reporter({})", self.kind)
+        write!(f, "ReplySender({})", self.kind)
     }
 }
