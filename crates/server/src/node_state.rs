@@ -87,7 +87,7 @@ pub struct InterfaceState {
     pub description_writer: DescriptionWriter,
     pub grant_epochs: Mutex<GrantEpochs>,
     /// Nodes that have not acknowledged a revocation, and must load all again.
-    pub untold: Mutex<BTreeSet<usize>>,
+    pub uninformed_nodes: Mutex<BTreeSet<usize>>,
     /// Where the next file begins.
     pub next_first_disk: AtomicU64,
 }

@@ -304,7 +304,7 @@ impl ClusterCheck<'_> {
         for record in doomed {
             // What somebody has open stays, and what the subfile_reaper has not come to yet is under way.
             if self.names.open_files.is_deleted_but_open(record.id)
-                || !self.names.subfile_reaper.is_stuck(record.id)
+                || !self.names.subfile_reaper.has_failed(record.id)
             {
                 continue;
             }

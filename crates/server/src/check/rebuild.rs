@@ -191,7 +191,7 @@ impl ClusterCheck<'_> {
     fn write_back(&self, file: FileId) -> Result<(), Failure> {
         let files = self.names.namespace.known_file(file)?.into_iter().collect();
         let (send, receive) = mpsc::channel();
-        self.names.description_writer.deliver(self.shared, files, None, move |is_done| {
+        self.names.description_writer.write(self.shared, files, None, move |is_done| {
             let _ = send.send(is_done);
         });
         let _ = receive.recv();

@@ -1,5 +1,5 @@
-//! Where a node says how it can be reached: in its data directory, and for a node alone also in
-//! the runtime directory of its user, one note per node.
+//! Address notes: files that tell clients where a node listens. One lies in the data directory; a
+//! single node also writes one to the runtime directory of its user.
 
 use std::fs::{self, File};
 use std::io;
@@ -43,8 +43,8 @@ impl AddressNotes {
             data: data.display().to_string(),
         };
         let hash = crate::config::hash_of_data(&data);
-        // A client removes the note of a node that is gone under this lock, after it has discovery
-        // the socket dead under it. This node listens already, so its note stays.
+        // A client that finds the socket of a node dead removes its note, both under this lock.
+        // This node already listens, so its note stays.
         let _lock = lock(&dir).map_err(|error| NodeError::io(&dir, error))?;
         self.write_file(dir.join(format!("{hash}.{NOTE_EXTENSION}")), note.to_text())
     }
@@ -57,7 +57,7 @@ impl AddressNotes {
         Ok(())
     }
 
-    /// Removes the notes that still hold what this node has written.
+    /// Removes the notes that still hold the text of this node.
     pub fn remove(&mut self) {
         for (path, text) in self.written.drain(..) {
             if fs::read_to_string(&path).is_ok_and(|noted| noted == text) {

@@ -1,5 +1,5 @@
-//! The collective service of a node: it passes calls of ranks to the job registry, and performs the
-//! resulting actions: it opens files once for all ranks, sends replies, and measures files.
+//! The collective service of a node: passes calls of ranks to the job registry, and performs the
+//! resulting actions. It opens files once for all ranks, sends replies, and measures files.
 
 mod monitoring;
 
@@ -62,7 +62,7 @@ impl JobCaller {
 }
 
 impl CollectiveService {
-    /// The service of a node.
+    /// Creates the service of a node.
     pub fn new(shared: Arc<NodeState>, run: Arc<RunningProgram>, operations: Operations) -> Self {
         let registry = Arc::new(JobRegistry::with_quotas(shared.quotas.clone()));
         let teams = Arc::default();
@@ -108,7 +108,7 @@ impl CollectiveService {
         reply: ReplySender,
     ) {
         let SharedRequest { shared_file, call } = request;
-        // RunningCalls that give something up are never refused.
+        // Calls that release something are never refused.
         let reply = match call {
             SharedCall::Collective { .. }
             | SharedCall::Transfer(_)
@@ -134,7 +134,7 @@ impl CollectiveService {
             Err(failure) => return reply.send(plain_reply(Err(failure))),
         };
         let (node, now_ms) = (self.shared.name(), self.now_ms());
-        // RunningCalls that give something up are never refused.
+        // Calls that release something are never refused.
         let reply = match request.call {
             LockCall::Wait { .. } => reply.waiting(0),
             _ => Some(reply),
@@ -143,7 +143,7 @@ impl CollectiveService {
         names.locks.call(node, &names.open_files, session, request, reply, now_ms);
     }
 
-    /// Handles a request about the place where the machines of a job meet.
+    /// Handles a request about the rendezvous of the machines of a job.
     pub fn team_call(
         &self,
         session: &Session,
@@ -175,7 +175,7 @@ impl CollectiveService {
         }
     }
 
-    /// Removes a process that is lost.
+    /// Removes a lost process.
     pub fn remove_process(&self, space: SpaceId) {
         self.teams.lose(space);
         let (job_actions, actions) = self.registry.remove_process(space);
@@ -232,7 +232,7 @@ impl CollectiveService {
         }
     }
 
-    /// Returns the memory of a job, and lets its user get it.
+    /// Returns the memory of a job, and gives its user access to it.
     fn job_memory(&self, job: &JobKey) -> Option<JobMemoryId> {
         let now_ns = self.shared.names().ok()?.namespace.now_ns();
         if !self.registry.has_memory(job) {
@@ -245,7 +245,7 @@ impl CollectiveService {
         Some(id)
     }
 
-    /// Opens a file for ranks that have all asked for it, and answers each of them.
+    /// Opens a file for ranks that have all requested it, and replies to each of them.
     fn open_for_callers(&self, callers: Vec<JobCaller>, open: CollectiveOpen) {
         let Some(first) = callers.first() else { return };
         let is_near = |caller: &JobCaller| match &caller.call {
@@ -369,14 +369,14 @@ impl CollectiveService {
             access,
         });
         let handle = names.open_files.open_all(opening.zip(shares));
-        // Rank 0 has a new handle in place of this one.
+        // Rank 0 has a new handle instead of this one.
         let _kept = names.open_files.close(opened.handle, spaces[0]);
         let opened = Opened { handle, ..opened };
         let now_ns = names.namespace.now_ns();
         let (shared_file, table) =
             self.registry.register_file(&job, path, mode, &opened, (&spaces, are_near), now_ns);
         for space in spaces {
-            // A process that was lost in between has nothing open.
+            // A process that was lost in between has no open files.
             if self.shared.sessions.get(space).is_none() {
                 names.lose(space);
                 self.remove_process(space);
@@ -445,17 +445,17 @@ impl CollectiveService {
     }
 }
 
-/// A file whose nodes were asked for sizes.
+/// A query for the size of a file to all its nodes.
 struct SizeQuery {
     service: CollectiveService,
     shared_file: SharedFileId,
     layout: Option<Layout>,
-    /// The number of nodes that have not answered, and the sizes from the others.
+    /// The number of nodes that have not replied, and the sizes from the others.
     found: Mutex<(usize, Result<Vec<SubfileMeasure>, String>)>,
 }
 
 impl SizeQuery {
-    /// Takes the answer of a node; the last one ends the query.
+    /// Takes the reply of a node; the last one ends the query.
     fn take(&self, answered: Result<Reply, Failure>) {
         let found = {
             let mut state = self.found.lock();

@@ -1,13 +1,13 @@
-//! Keeps the descriptions on the disks up to date: path, owner, mode and synced subfiles of all
-//! files.
+//! The description writer: writes changed descriptions to the disks, and retries until all disks
+//! have them. A description holds path, owner, mode and first-synced subfiles of a file.
 //!
-//! The interface node owns what descriptions say. Who makes a change sends it to the nodes at once;
-//! what some disk has not acknowledged is owed to it in the namespace, and the description_writer's thread
-//! sends it again when its node is there. After an upgrade of the namespace the thread describes all
-//! files once.
+//! The interface node decides what descriptions say. A change is sent to the nodes at once. What a
+//! disk has not acknowledged is *owed* to it in the namespace, and the thread of the writer sends
+//! it again when the disk's node answers. After an upgrade of the namespace the thread describes
+//! all files once.
 //!
-//! A rename waits for no disk: it leaves the file to the thread, which sends the new paths of some
-//! files together. A node that stops sends those that wait first.
+//! A rename waits for no disk: the thread sends the new paths of several files together. A node
+//! that stops sends the waiting ones first.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -21,72 +21,73 @@ use parking_lot::Mutex;
 use crate::node_state::{InterfaceState, NodeState};
 use crate::program::{AssignedTask, Described, Operations};
 
-/// Files that are described together.
+/// The number of files in a batch.
 const BATCH_FILES: usize = 256;
-/// Renamed files that are described together: the threads of the disks do nothing else meanwhile.
+/// The number of renamed files in a batch. It is small, because a batch occupies the subfile
+/// workers of its disks.
 const RENAMED_BATCH: usize = 32;
-/// Renamed files that wait to be described; the namespace knows the others, which are owed.
+/// The limit of renamed files that wait. Beyond it, the namespace keeps the files as owed.
 const RENAMED_LIMIT: usize = 1 << 14;
-/// What is owed is looked at again after this time.
+/// The pause before the writer sends owed descriptions again.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
-/// The same if all that is owed is for disks that cannot be reached. A node that joins ends it.
+/// The same pause if no disk that is owed a description can be reached. A node that joins ends it.
 const IDLE_PERIOD: Duration = Duration::from_secs(15);
 
 type DoneCallback = Box<dyn FnOnce(bool) + Send>;
-/// The caller of a delivery, until it is answered.
+/// The callback of a caller, until the writer calls it.
 type WaitingCaller = Arc<Mutex<Option<DoneCallback>>>;
 
-/// Takes files whose descriptions are to be written.
+/// Takes files whose descriptions the writer writes.
 pub struct DescriptionWriter {
     messages: Sender<WriterMessage>,
     /// The program of the node, once it runs.
     program: OnceLock<(Weak<RunningProgram>, Operations)>,
 }
 
-/// What the thread of the description_writer receives.
+/// A message to the thread of the writer.
 pub enum WriterMessage {
-    /// A caller does not wait for ever.
+    /// A caller waits until a deadline.
     Expect { deadline: Instant, caller: WaitingCaller },
     /// A file was renamed.
     Renamed(FileId),
-    /// Disks have not acknowledged a change, which is owed to them.
+    /// Disks have not acknowledged a change.
     Owed { file: FileId, disks: Vec<DiskId> },
-    /// An attempt is over; nothing if the program has ended.
+    /// The result of an attempt; `None` if the program has ended.
     Tried { batch: Vec<KnownFile>, why: DescribeReason, described: Option<Described> },
-    /// A node has joined: what is owed to it can be sent.
+    /// A node has joined, and can receive what its disks are owed.
     Joined,
-    /// The node stops: it waits until renames are described and this is dropped.
+    /// The node stops. The thread drops the sender when it has described all renames.
     Drain(Sender<()>),
-    /// There is nothing more to do.
+    /// Stop.
     End,
 }
 
-/// DescribeReason files are described.
+/// Why a batch of files is described.
 pub enum DescribeReason {
-    /// They are owed.
+    /// Disks are owed a description.
     Owed,
-    /// They were renamed.
+    /// The files were renamed.
     Renamed,
-    /// The namespace is of an older format.
+    /// The namespace was upgraded.
     Upgrade,
 }
 
 impl DescriptionWriter {
-    /// A description_writer, and what its thread receives.
+    /// Creates a writer, and the receiver for its thread.
     pub fn new() -> (Self, Receiver<WriterMessage>) {
         let (messages, receiver) = mpsc::channel();
         (Self { messages, program: OnceLock::new() }, receiver)
     }
 
-    /// The program of the node runs.
+    /// Sets the running program of the node.
     pub fn connect(&self, run: &Arc<RunningProgram>, operations: Operations) {
-        // It is called once, before the node takes requests.
+        // The node calls this once, before it accepts requests.
         let _ = self.program.set((Arc::downgrade(run), operations));
     }
 
-    /// Has written into all descriptions of files what is known of them. `done` is called once: with
-    /// true when all disks have acknowledged; with false when some have not, or after `wait`.
-    pub fn deliver(
+    /// Writes what the namespace says of files into all their descriptions. Calls `done` once: with
+    /// `true` when all disks have acknowledged, with `false` when some have not, or after `wait`.
+    pub fn write(
         &self,
         shared: &Arc<NodeState>,
         files: Vec<KnownFile>,
@@ -110,7 +111,7 @@ impl DescriptionWriter {
             };
             let (mut is_all, mut done) = (true, Vec::new());
             for file in of {
-                let disks = missing(&shared, &file.record, &described);
+                let disks = unacknowledged_disks(&shared, &file.record, &described);
                 if disks.is_empty() {
                     done.push(file);
                 } else {
@@ -120,10 +121,10 @@ impl DescriptionWriter {
                 }
             }
             finish_caller(&told, is_all);
-            names.namespace.forget_owed(done, note);
+            names.namespace.forget_owed(done, log_failure);
         };
         let begun = match here {
-            // All is on this node: nothing has to be gathered from others.
+            // All disks are on this node, so no other node is asked.
             Some(work) => run.start_then(operations.perform_task, work, move |answer| {
                 let failed = match answer {
                     Ok(answer) if answer.result.is_ok() => Vec::new(),
@@ -141,19 +142,20 @@ impl DescriptionWriter {
         }
     }
 
-    /// A file was renamed: its descriptions get the new path soon.
-    pub fn renamed(&self, file: FileId) {
-        // After the end there is no thread to do it; the path is owed, and sent after the next start.
+    /// Writes the new path of a renamed file into its descriptions soon.
+    pub fn note_rename(&self, file: FileId) {
+        // After the end no thread receives the message; the path is owed, and sent after the next
+        // start.
         let _ = self.messages.send(WriterMessage::Renamed(file));
     }
 
-    /// A node has joined.
-    pub fn joined(&self) {
+    /// Sends the disks of a node that has joined what they are owed.
+    pub fn note_join(&self) {
         let _ = self.messages.send(WriterMessage::Joined);
     }
 
-    /// Ends the thread when it has described all renames, or after `wait`.
-    pub fn end(&self, wait: Duration) {
+    /// Stops the thread when it has described all renames, or after `wait`.
+    pub fn stop(&self, wait: Duration) {
         let (drained, receiver) = mpsc::channel();
         let _ = self.messages.send(WriterMessage::Drain(drained));
         let _ = receiver.recv_timeout(wait);
@@ -161,8 +163,8 @@ impl DescriptionWriter {
     }
 }
 
-/// The thread of the description_writer.
-pub fn work(
+/// The thread of the writer.
+pub fn run_thread(
     shared: &Arc<NodeState>,
     run: &RunningProgram,
     operations: &Operations,
@@ -188,20 +190,20 @@ pub fn work(
         is_upgrading: false,
     };
     loop {
-        thread.begin();
-        let next = match thread.rest() {
-            Some(rest) => messages.recv_timeout(rest),
+        thread.start_batches();
+        let next = match thread.next_timeout() {
+            Some(timeout) => messages.recv_timeout(timeout),
             None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match next {
             Ok(WriterMessage::Expect { deadline, caller }) => {
                 thread.callers.push((deadline, caller))
             }
-            Ok(WriterMessage::Renamed(file)) => thread.rename(file),
+            Ok(WriterMessage::Renamed(file)) => thread.add_renamed(file),
             Ok(WriterMessage::Drain(waiting)) => thread.drain = Some(waiting),
-            Ok(WriterMessage::Owed { file, disks }) => thread.owe(file, disks),
+            Ok(WriterMessage::Owed { file, disks }) => thread.note_owed(file, disks),
             Ok(WriterMessage::Tried { batch, why, described: Some(described) }) => {
-                thread.tried(batch, &why, &described);
+                thread.finish_batch(batch, &why, &described);
             }
             Ok(WriterMessage::Joined) => {
                 (thread.has_owed, thread.next_try) = (true, Instant::now());
@@ -220,7 +222,7 @@ pub fn work(
 
 fn upgrade_after(names: &InterfaceState) -> Option<FileId> {
     names.namespace.describe_after().unwrap_or_else(|failure| {
-        tracing::error!(%failure, "files of before the upgrade are not described");
+        tracing::error!(%failure, "the files of the older namespace are not described on their disks");
         None
     })
 }
@@ -237,29 +239,29 @@ struct WriterThread<'a> {
     names: &'a InterfaceState,
     run: &'a RunningProgram,
     operations: &'a Operations,
-    /// Callers that do not wait for ever.
+    /// Callers with a deadline.
     callers: Vec<(Instant, WaitingCaller)>,
-    /// The disks that have not acknowledged the last attempt, of files that are owed.
+    /// For each file that is owed: the disks that have not acknowledged the last attempt.
     unacknowledged: HashMap<FileId, Vec<DiskId>>,
-    /// Files whose new paths the thread has yet to send.
+    /// Renamed files that wait.
     renamed: BTreeSet<FileId>,
     is_sending_renamed: bool,
-    /// Dropped when there are no more of them.
+    /// Dropped when no renamed file waits.
     drain: Option<Sender<()>>,
     has_owed: bool,
     is_trying: bool,
-    /// Whether anything was sent since the first file was looked at.
+    /// Whether anything was sent since the search for owed files began.
     is_progress: bool,
     next_try: Instant,
-    /// The last file that was tried: those behind it are next.
+    /// The last file that was tried; the search continues after it.
     last_tried: Option<FileId>,
     upgrade_after: Option<FileId>,
     is_upgrading: bool,
 }
 
 impl WriterThread<'_> {
-    /// Begins what can be begun.
-    fn begin(&mut self) {
+    /// Starts all batches that may start.
+    fn start_batches(&mut self) {
         if let Some(after) = self.upgrade_after
             && !self.is_upgrading
         {
@@ -273,8 +275,8 @@ impl WriterThread<'_> {
         }
     }
 
-    /// Takes a file whose path has changed.
-    fn rename(&mut self, file: FileId) {
+    /// Adds a renamed file.
+    fn add_renamed(&mut self, file: FileId) {
         if self.renamed.len() < RENAMED_LIMIT {
             self.renamed.insert(file);
         } else if !self.has_owed {
@@ -282,7 +284,7 @@ impl WriterThread<'_> {
         }
     }
 
-    /// Sends the paths of files that were renamed.
+    /// Sends the paths of renamed files.
     fn send_renamed(&mut self) {
         let mut batch = Vec::new();
         while batch.len() < RENAMED_BATCH
@@ -290,7 +292,9 @@ impl WriterThread<'_> {
         {
             match self.names.namespace.known_file(file) {
                 Ok(known) => batch.extend(known),
-                Err(failure) => tracing::warn!(%failure, "a description keeps the old path"),
+                Err(failure) => {
+                    tracing::warn!(%failure, "the description of a renamed file keeps the old path")
+                }
             }
         }
         self.is_sending_renamed = !batch.is_empty();
@@ -301,12 +305,12 @@ impl WriterThread<'_> {
         }
     }
 
-    /// Sends what is owed to disks that can be reached.
+    /// Sends the next owed descriptions whose disks can be reached.
     fn try_owed(&mut self) {
         let page = match self.names.namespace.owed(self.last_tried, BATCH_FILES) {
             Ok(page) => page,
             Err(failure) => {
-                tracing::warn!(%failure, "descriptions stay as they are");
+                tracing::warn!(%failure, "the namespace cannot list owed descriptions");
                 self.next_try = Instant::now() + RETRY_PERIOD;
                 return;
             }
@@ -320,15 +324,15 @@ impl WriterThread<'_> {
         }
         self.last_tried = page.last().map(|file| file.record.id);
         let batch: Vec<_> =
-            page.into_iter().filter(|file| self.is_worth_a_try(&file.record)).collect();
+            page.into_iter().filter(|file| self.is_reachable(&file.record)).collect();
         if !batch.is_empty() {
             (self.is_trying, self.is_progress) = (true, true);
             self.start(batch, DescribeReason::Owed);
         }
     }
 
-    /// Whether a disk that has not acknowledged can be reached.
-    fn is_worth_a_try(&self, record: &FileRecord) -> bool {
+    /// Returns whether a disk that has not acknowledged can be reached.
+    fn is_reachable(&self, record: &FileRecord) -> bool {
         let Some(disks) = self.unacknowledged.get(&record.id) else { return true };
         let map = self.shared.map.read();
         disks.iter().any(|&disk| match map.disk(disk) {
@@ -341,20 +345,20 @@ impl WriterThread<'_> {
         })
     }
 
-    /// Describes the next files of a namespace of an older format.
+    /// Describes the next files after an upgrade.
     fn upgrade(&mut self, after: FileId) {
         let batch = match self.names.namespace.all_files(Some(after), BATCH_FILES) {
             Ok(batch) => batch,
             Err(failure) => {
-                tracing::error!(%failure, "files of before the upgrade are not described");
+                tracing::error!(%failure, "the files of the older namespace are not described on their disks");
                 self.upgrade_after = None;
                 return;
             }
         };
         let Some(last) = batch.last() else {
             self.upgrade_after = None;
-            tracing::info!("all files of before the upgrade are described");
-            return self.names.namespace.set_describe_after(None, Vec::new(), note);
+            tracing::info!("all files of the older namespace are described on their disks");
+            return self.names.namespace.set_describe_after(None, Vec::new(), log_failure);
         };
         self.upgrade_after = Some(last.record.id);
         self.is_upgrading = true;
@@ -364,7 +368,7 @@ impl WriterThread<'_> {
     fn start(&self, batch: Vec<KnownFile>, why: DescribeReason) {
         let (messages, files) = (self.names.description_writer.messages.clone(), batch.clone());
         let begun = self.run.start_then(self.operations.describe, files, move |described| {
-            // After the end there is no thread to receive it.
+            // The thread receives no message after the end.
             let _ = messages.send(WriterMessage::Tried { batch, why, described: described.ok() });
         });
         if begun.is_err() {
@@ -372,43 +376,43 @@ impl WriterThread<'_> {
         }
     }
 
-    fn tried(&mut self, batch: Vec<KnownFile>, why: &DescribeReason, described: &Described) {
+    fn finish_batch(&mut self, batch: Vec<KnownFile>, why: &DescribeReason, described: &Described) {
         let (mut done, mut owed) = (Vec::new(), Vec::new());
         for file in batch {
             let id = file.record.id;
-            let disks = missing(self.shared, &file.record, described);
+            let disks = unacknowledged_disks(self.shared, &file.record, described);
             if disks.is_empty() {
                 self.unacknowledged.remove(&id);
                 done.push(file);
             } else {
                 owed.push(id);
-                self.owe(id, disks);
+                self.note_owed(id, disks);
             }
         }
         match why {
             DescribeReason::Owed => {
                 self.is_trying = false;
-                self.names.namespace.forget_owed(done, note);
+                self.names.namespace.forget_owed(done, log_failure);
             }
             DescribeReason::Renamed => {
                 self.is_sending_renamed = false;
-                self.names.namespace.forget_owed(done, note);
+                self.names.namespace.forget_owed(done, log_failure);
             }
             DescribeReason::Upgrade => {
                 self.is_upgrading = false;
-                self.names.namespace.set_describe_after(self.upgrade_after, owed, note);
+                self.names.namespace.set_describe_after(self.upgrade_after, owed, log_failure);
             }
         }
     }
 
-    /// Disks have not acknowledged a change: it is sent to them later.
-    fn owe(&mut self, file: FileId, disks: Vec<DiskId>) {
+    /// Notes that disks have not acknowledged a change, which is sent again later.
+    fn note_owed(&mut self, file: FileId, disks: Vec<DiskId>) {
         self.unacknowledged.insert(file, disks);
         self.has_owed = true;
         self.next_try = Instant::now() + RETRY_PERIOD;
     }
 
-    /// Lets go callers that have waited long enough.
+    /// Releases callers whose deadline has passed.
     fn expire(&mut self) {
         let now = Instant::now();
         self.callers.retain(|(deadline, caller)| {
@@ -419,8 +423,8 @@ impl WriterThread<'_> {
         });
     }
 
-    /// How long there is nothing to do; nothing if that is for ever, unless a job comes.
-    fn rest(&self) -> Option<Duration> {
+    /// Returns the time until the next deadline or attempt; `None` if there is neither.
+    fn next_timeout(&self) -> Option<Duration> {
         let next = (self.has_owed && !self.is_trying).then_some(self.next_try);
         let first = self.callers.iter().map(|(deadline, _)| *deadline).min();
         let until = next.into_iter().chain(first).min()?;
@@ -428,15 +432,19 @@ impl WriterThread<'_> {
     }
 }
 
-fn note(noted: Result<(), Failure>) {
+fn log_failure(noted: Result<(), Failure>) {
     if let Err(failure) = noted {
-        tracing::warn!(%failure, "descriptions will be written once more");
+        tracing::warn!(%failure, "the namespace cannot record which descriptions are written; they will be written again");
     }
 }
 
-/// The disks of a file that have not acknowledged: those of nodes that failed, and those that no
-/// node has.
-fn missing(shared: &NodeState, record: &FileRecord, described: &Described) -> Vec<DiskId> {
+/// Returns the disks of a file that have not acknowledged: those of nodes that failed, and those
+/// that no node has.
+fn unacknowledged_disks(
+    shared: &NodeState,
+    record: &FileRecord,
+    described: &Described,
+) -> Vec<DiskId> {
     let Some(layout) = &record.layout else { return Vec::new() };
     let map = shared.map.read();
     let is_missing = |disk: &DiskId| match map.disk(*disk) {

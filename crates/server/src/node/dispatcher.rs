@@ -1,4 +1,5 @@
-//! The door: who asks, whether they may, and which operation answers.
+//! The dispatcher: receives the requests of clients, checks who sends each one, and passes it to
+//! the operation that answers.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -29,10 +30,10 @@ use crate::sessions::Session;
 
 type Port = RpcServer<NodeProtocol>;
 
-/// Threads at the door: one receives, others wait for a disk or to receive in its place.
+/// Threads of the dispatcher. One receives requests; the others wait for a disk or stand by.
 pub const DISPATCH_THREADS: usize = 4;
 
-/// The door of a node.
+/// The dispatcher of a node.
 pub struct Dispatcher {
     pub(super) shared: Arc<NodeState>,
     pub(super) run: Arc<RunningProgram>,
@@ -43,7 +44,7 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// The door of a node whose program runs.
+    /// Creates the dispatcher of a node whose program runs.
     pub fn new(
         shared: Arc<NodeState>,
         run: Arc<RunningProgram>,
@@ -54,16 +55,18 @@ impl Dispatcher {
         Self { shared, run, operations, collectives, port, leader_slot: LeaderSlot::default() }
     }
 
-    /// Warns of processes that wait for each other too long, until the node is asked to stop.
+    /// Logs a warning for each process that waits too long for another one. Returns when the node
+    /// stops.
     pub fn warn_of_long_waits(&self) {
         self.collectives.warn_of_long_waits();
     }
 
-    /// Lets questions in until the node's space is closed, when it is this thread's leadership.
+    /// Receives and dispatches requests while this thread leads. Returns when the node's space is
+    /// closed.
     ///
-    /// A panic ends the request that it happens in, and nothing else: its [`ReplySender`] answers the
-    /// client, its ticket and its shares are given back, and the thread goes on with the leadership, if it
-    /// still has it.
+    /// A panic ends only its own request: the [`ReplySender`] answers the client, the ticket and
+    /// the shares of the request are released, and the thread continues to lead if no standby has
+    /// taken over.
     pub fn serve(&self, is_first: bool) {
         let mut is_leader = is_first || self.leader_slot.wait();
         while is_leader {
@@ -80,25 +83,25 @@ impl Dispatcher {
         self.leader_slot.close();
     }
 
-    /// Receives and dispatches the next question; false when none will come any more. `kind` becomes
-    /// that of the question.
+    /// Receives and dispatches the next request; `false` after the last one. Sets `kind` to the
+    /// kind of the request.
     fn serve_next(&self, leadership: &Leadership<'_>, kind: &Cell<&'static str>) -> bool {
         match self.port.recv() {
-            Ok(asked) => {
-                kind.set(asked.request.request.kind());
-                self.dispatch(asked, leadership);
+            Ok(incoming) => {
+                kind.set(incoming.request.request.kind());
+                self.dispatch(incoming, leadership);
             }
             Err(RecvError::Lost { space, .. }) => {
                 kind.set("the loss of a client");
                 self.remove_client(space);
             }
             Err(RecvError::Closed { .. }) => return false,
-            Err(error) => tracing::warn!(%error, "a question that cannot be understood"),
+            Err(error) => tracing::warn!(%error, "the dispatcher drops a malformed request"),
         }
         true
     }
 
-    /// A client is gone. Each step is done even if another one panics.
+    /// Removes a client whose link is lost. Every step runs, even if another one panics.
     fn remove_client(&self, space: SpaceId) {
         let steps: [&dyn Fn(); 4] = [
             &|| self.shared.sessions.close(space),
@@ -113,10 +116,10 @@ impl Dispatcher {
         }
     }
 
-    /// Lets a question in.
-    fn dispatch(&self, asked: IncomingRequest<NodeProtocol>, leadership: &Leadership<'_>) {
-        let IncomingRequest { request: question, sender: from, responder } = asked;
-        let RequestMessage { request, data } = question;
+    /// Checks a request and passes it to the operation that answers.
+    fn dispatch(&self, incoming: IncomingRequest<NodeProtocol>, leadership: &Leadership<'_>) {
+        let IncomingRequest { request: message, sender: from, responder } = incoming;
+        let RequestMessage { request, data } = message;
         let session = self.shared.sessions.get(from.space);
         let node = self.shared.label.clone();
         let logs = (self.shared.audit.clone(), self.shared.events.clone());
@@ -156,14 +159,14 @@ impl Dispatcher {
                 if stopped.is_ok() {
                     let (name, uid) = (&session.name, session.identity.uid);
                     let node = self.shared.name();
-                    tracing::info!("node {node} is stopping: {name}, user {uid}, has asked for it");
+                    tracing::info!("node {node} is stopping: {name}, user {uid}, has requested it");
                 }
                 reply.send(plain_reply(stopped.map(|()| Reply::Done)));
                 if self.shared.is_administrator(&session.identity) {
                     self.shared.shutdown.request();
                 }
             }
-            // Whoever waits for others does not hold up a node that stops.
+            // Collective calls take no ticket: a node that stops does not wait for ranks.
             Request::Job { member, number, call } => {
                 self.collectives.job_call(&session, member, number, call, reply);
             }
@@ -197,7 +200,7 @@ impl Dispatcher {
         }
     }
 
-    /// Something with a subfile: done at once, or by the storage thread of its disk.
+    /// Serves a request on a subfile: at once on this thread, or on the storage thread of its disk.
     fn serve_data(
         &self,
         session: &Session,
@@ -218,27 +221,27 @@ impl Dispatcher {
         if let Err(failure) = self.enqueue(&call) {
             return reply.fail(failure);
         }
-        // What is to be written is in the cache of this thread's processor, and the page cache
-        // takes it at once, unless there is too much that the disk has not written yet, or the disk
-        // behaves like a slower one.
+        // This thread has the bytes in its processor cache, and the page cache usually takes them
+        // at once. It does not if the disk has too much to write back, or is configured as a slower
+        // disk.
         let disk = self.shared.disks.disk(call.disk);
-        // The interface node may have to be asked whether the subfile was ever there.
-        let must_ask = self.shared.names.is_none()
+        // Only the interface node knows whether the subfile was ever synced.
+        let must_ask_interface = self.shared.names.is_none()
             && call
                 .subfile()
                 .is_some_and(|(grant, part)| !disk.is_known(grant.file, part.subfile.0));
         if matches!(call.request, Request::Write { .. })
-            && !must_ask
+            && !must_ask_interface
             && !disk.is_slow
             && disk.load.stalled_for().is_none()
-            && let Some(working) = leadership.begin()
+            && let Some(long_work) = leadership.begin()
         {
             let mut storage = Storage::new(self.shared.clone());
             #[cfg(test)]
             super::panic_tests::panic_in_work_if_wanted(session, &disk.load, call.bytes());
             let written = storage.serve(call);
-            drop(working);
-            // Who receives next sends what is gathered before it waits.
+            drop(long_work);
+            // The leader sends collected replies before it waits for the next request.
             match leadership.is_held() {
                 true => reply.send(written),
                 false => reply.send_now(written),
@@ -247,7 +250,8 @@ impl Dispatcher {
             return;
         }
         let bytes = call.bytes();
-        let operation = if must_ask { self.operations.find_data } else { self.operations.data };
+        let operation =
+            if must_ask_interface { self.operations.find_data } else { self.operations.data };
         if !self.start(operation, call, reply, ticket) {
             disk.load.dequeue(bytes);
         }
@@ -262,7 +266,7 @@ impl Dispatcher {
     ) {
         let operations = &self.operations;
         let (space, who) = (session.space, session.identity.clone());
-        let begun = match request {
+        let started = match request {
             Request::Namespace(request @ NamespaceRequest::SetRights { .. }) => {
                 let call = NamesCall { space, who, request };
                 self.start(operations.set_rights, call, reply, ticket);
@@ -284,7 +288,7 @@ impl Dispatcher {
             }
             _ => Err(self.refused("it does not know this request")),
         };
-        match begun {
+        match started {
             Ok(work) => {
                 self.start(operations.perform_task, work, reply, ticket);
             }
@@ -292,14 +296,14 @@ impl Dispatcher {
         }
     }
 
-    /// Tells the audit log what an administrator has done. The reply tells it of refusals.
+    /// Records an administrator's action in the audit log. The reply sender records refusals.
     fn note_administration<T>(&self, session: &Session, object: &str, result: &Result<T, Failure>) {
         let who = (session.identity.uid, session.name.as_str());
         self.shared.audit.note_administration(who, object.to_owned(), result);
     }
 
-    /// Lets a request wait for its disk. If too many do, everybody waits in front of the door as
-    /// long as the disk gets on; for one that does not, nobody may.
+    /// Adds a request to the queue of its disk. If the queue is full, the dispatcher waits as long
+    /// as the disk makes progress, and refuses the request if the disk has stalled.
     fn enqueue(&self, call: &DataCall) -> Result<(), Failure> {
         let disk = self.shared.disks.disk(call.disk);
         while disk.load.is_full() {
@@ -312,8 +316,8 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// RunningCalls an operation; its result goes to the client from the thread that has it. False if the
-    /// program has stopped.
+    /// Starts an operation; the thread that has its result replies to the client. Returns `false`
+    /// if the program has stopped.
     pub(super) fn start<I: Token>(
         &self,
         operation: OperationRef<I, ReplyMessage<Bulk>>,
@@ -322,21 +326,21 @@ impl Dispatcher {
         ticket: RequestTicket,
     ) -> bool {
         let node = self.shared.name().to_owned();
-        let begun = self.run.start_then(operation, input, move |result| {
+        let started = self.run.start_then(operation, input, move |result| {
             let result = result.unwrap_or_else(|error| {
                 plain_reply(Err(Failure::Internal { node, why: error.to_string() }))
             });
             reply.send_now(result);
             drop(ticket);
         });
-        if let Err(error) = &begun {
-            tracing::error!(%error, "an operation cannot be called");
+        if let Err(error) = &started {
+            tracing::error!(%error, "cannot start an operation of the node");
         }
-        begun.is_ok()
+        started.is_ok()
     }
 
-    /// What is read that is in the page cache goes from there to the socket: no storage thread is
-    /// woken for it, and none of it is copied here. Everything else may have to wait for a disk.
+    /// Returns a range that is in the page cache, to be sent from there to the socket without a
+    /// copy and without a storage thread. Any other read may wait for a disk.
     fn find_cached(&self, call: &DataCall) -> Option<(ReplyMessage<Bulk>, FilePart)> {
         let Request::Read { grant, part, ranges } = &call.request else { return None };
         let [range] = ranges.as_slice() else { return None };
@@ -352,7 +356,7 @@ impl Dispatcher {
         Some((ReplyMessage { result, data: vec![Bulk::new()] }, part))
     }
 
-    /// A request for a subfile: which disk it concerns, and whether it was granted.
+    /// Checks the grant of a request on a subfile, and finds its disk.
     fn data_call(
         &self,
         session: &Session,
@@ -388,7 +392,9 @@ impl Dispatcher {
         files: Vec<(Grant, Vec<SubfileLocation>)>,
     ) -> Result<NodeTask, Failure> {
         if files.iter().map(|(_, parts)| parts.len()).sum::<usize>() > RANGES_LIMIT {
-            return Err(self.refused("too many subfiles are to be measured at once"));
+            return Err(
+                self.refused(&format!("a request measures at most {RANGES_LIMIT} subfiles"))
+            );
         }
         let mut measured = Vec::with_capacity(files.len());
         for (grant, parts) in files {
@@ -407,7 +413,7 @@ impl Dispatcher {
         subfiles: Vec<(Grant, SubfileLocation)>,
     ) -> Result<NodeTask, Failure> {
         if subfiles.len() > FILES_LIMIT {
-            let why = format!("at most {FILES_LIMIT} subfiles are synced at once");
+            let why = format!("a request syncs at most {FILES_LIMIT} subfiles");
             return Err(self.refused(&why));
         }
         let check = |(grant, part): (Grant, SubfileLocation)| {
@@ -441,7 +447,7 @@ impl Dispatcher {
         });
     }
 
-    /// What another node asks for.
+    /// Handles a request of another node.
     fn peer(
         &self,
         session: &Arc<Session>,
@@ -455,7 +461,7 @@ impl Dispatcher {
                 let session = session.clone();
                 return self.run_in_thread("join", reply, ticket, move || {
                     let object = format!("join of node {}", node.name);
-                    let joined = joining::enter(&shared, node);
+                    let joined = joining::admit_node(&shared, node);
                     let who = (session.identity.uid, session.name.as_str());
                     shared.audit.note_administration(who, object, &joined);
                     joined
@@ -491,7 +497,7 @@ impl Dispatcher {
         self.start(self.operations.perform_task, work, reply, ticket);
     }
 
-    /// Something that takes long: in a thread of its own.
+    /// Runs a long request in a thread of its own.
     fn run_in_thread(
         &self,
         name: &str,
@@ -500,16 +506,16 @@ impl Dispatcher {
         work: impl FnOnce() -> Result<Reply, Failure> + Send + 'static,
     ) {
         let label = name.to_owned();
-        let begun = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            // Whatever happens, they go when this thread ends.
+        let started = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            // The thread drops both when it ends, also by a panic.
             let (reply, _ticket) = (reply, ticket);
             let worked = catch_unwind(AssertUnwindSafe(|| reply.send(plain_reply(work()))));
             if let Err(panic) = worked {
                 log_panic(&label, &*panic);
             }
         });
-        if let Err(error) = begun {
-            tracing::error!(%error, "no thread can be started");
+        if let Err(error) = started {
+            tracing::error!(%error, "cannot start a thread for a request");
         }
     }
 
@@ -574,7 +580,7 @@ impl Dispatcher {
     }
 }
 
-/// What a request for a subfile needs: a grant, a disk, and whether it reads or writes.
+/// Returns the grant that a request on a subfile needs, its disk, and whether it reads and writes.
 fn required_grant(request: &Request) -> Option<(&Grant, DiskId, bool, bool)> {
     Some(match request {
         Request::Read { grant, part, .. } => (grant, part.disk, true, false),
@@ -584,7 +590,7 @@ fn required_grant(request: &Request) -> Option<(&Grant, DiskId, bool, bool)> {
         | Request::SetModified { grant, part, .. }
         | Request::Sync { grant, part } => (grant, part.disk, false, true),
         Request::ReadExtent { grant, disk, .. } => (grant, *disk, true, false),
-        // Who may write extents may know which there are: to delete them all.
+        // A client that may write extents may list them, so that it can delete all of them.
         Request::ListExtents { grant, disk, .. } => (grant, *disk, !grant.access.write, false),
         Request::WriteExtent { grant, disk, .. } | Request::DeleteExtent { grant, disk, .. } => {
             (grant, *disk, false, true)
@@ -593,8 +599,12 @@ fn required_grant(request: &Request) -> Option<(&Grant, DiskId, bool, bool)> {
     })
 }
 
-/// Logs a panic, with the kind of the request in which it happened.
+/// Logs a panic with the kind of its request.
 fn log_panic(kind: &str, panic: &(dyn Any + Send)) {
     let text = panic_text(panic);
-    tracing::error!(request = kind, panic = text, "a request panicked: it has failed, alone");
+    tracing::error!(
+        request = kind,
+        panic = text,
+        "a request panicked; only this request has failed"
+    );
 }

@@ -1,5 +1,5 @@
-//! How nodes learn which grants are valid: the interface node counts epochs and keeps revocations,
-//! the others load them when they join, and ask once a second what is new.
+//! Which grants are valid: the interface node counts grant epochs and keeps revocations. The other
+//! nodes load them when they join, and ask for news once a second.
 
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -10,9 +10,8 @@ use parking_lot::Mutex;
 use super::wait_for;
 use crate::node_state::NodeState;
 
-/// What the interface node knows from before its start. The subfiles of all files that were deleted
-/// go now: no client has one of them open.
-pub fn recall_revocations(shared: &NodeState) -> Result<(), Failure> {
+/// Loads the epoch and the revocations from the namespace when the interface node starts.
+pub fn load_own_revocations(shared: &NodeState) -> Result<(), Failure> {
     let names = shared.names()?;
     let known = names.namespace.revocations()?;
     let mut window = shared.grant_window.write();
@@ -23,7 +22,7 @@ pub fn recall_revocations(shared: &NodeState) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Begins the next grant epoch if it is due: first in the namespace, then here. Runs at the
+/// Begins the next grant epoch if it is due: in the namespace first, then here. Runs on the
 /// interface node.
 pub fn begin_due_epoch(shared: &Arc<NodeState>, now: Instant) {
     let Some(names) = &shared.names else { return };
@@ -35,7 +34,7 @@ pub fn begin_due_epoch(shared: &Arc<NodeState>, now: Instant) {
     });
 }
 
-/// Begins a number of grant epochs, and waits until they are durable.
+/// Begins `count` grant epochs, and waits until they are durable.
 pub fn begin_epochs(shared: &Arc<NodeState>, count: u64) -> Result<(), Failure> {
     shared.names()?;
     for _ in 0..count {
@@ -44,7 +43,7 @@ pub fn begin_epochs(shared: &Arc<NodeState>, count: u64) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Begins a grant epoch, or the one after the last if that is later.
+/// Begins grant epoch `epoch`, or the epoch after the current one if that is later.
 fn begin_epoch(
     shared: &Arc<NodeState>,
     epoch: u64,
@@ -70,15 +69,17 @@ fn begin_epoch(
     });
 }
 
-/// What is new, for another node. Runs at the interface node.
+/// Returns the current epoch for another node, and whether that node must load all revocations.
+/// Runs on the interface node.
 pub fn grant_news(shared: &NodeState, node: &str) -> Result<Reply, Failure> {
     let names = shared.names()?;
     let number = number_of(shared, node)?;
-    let must_reload = names.untold.lock().contains(&number);
+    let must_reload = names.uninformed_nodes.lock().contains(&number);
     Ok(Reply::GrantNews { epoch: names.grant_epochs.lock().current(), must_reload })
 }
 
-/// Revocations that count, for another node. Runs at the interface node, in a thread that may wait.
+/// Returns a page of revocations for another node. Runs on the interface node, in a thread that may
+/// wait.
 pub fn revocations(
     shared: &Arc<NodeState>,
     node: &str,
@@ -88,8 +89,8 @@ pub fn revocations(
     let names = shared.names()?;
     let number = number_of(shared, node)?;
     if after.is_none() {
-        // A revocation that the node misses from here on puts it on the list again.
-        names.untold.lock().remove(&number);
+        // A later revocation that the node misses adds it again.
+        names.uninformed_nodes.lock().remove(&number);
     }
     let current = names.grant_epochs.lock().current();
     if let Some(known) = known_epoch.filter(|known| *known > current) {
@@ -102,8 +103,8 @@ pub fn revocations(
     Ok(Reply::Revocations { epoch, revocations, is_more })
 }
 
-/// Loads the epoch and all revocations from the interface node. Until it has them, a node that has
-/// just started accepts no grant.
+/// Loads the epoch and all revocations from the interface node. A node that has just started
+/// accepts no grant before that.
 pub fn load_revocations(shared: &Arc<NodeState>) -> Result<(), Failure> {
     let mut after = None;
     loop {
@@ -121,7 +122,7 @@ pub fn load_revocations(shared: &Arc<NodeState>) -> Result<(), Failure> {
         };
         after = revocations.last().map(|last| last.file);
         for revocation in revocations {
-            // Clients with descriptors of the file have to ask again as well.
+            // Clients with descriptors of the file must ask for new ones.
             shared.revoke(revocation);
         }
         if !is_more || after.is_none() {
@@ -131,25 +132,24 @@ pub fn load_revocations(shared: &Arc<NodeState>) -> Result<(), Failure> {
     }
 }
 
-/// Asks the interface node for the epoch, and loads all revocations again if this node has missed
-/// one.
-pub fn hear_news(shared: &Arc<NodeState>, timeout: Duration) {
+/// Asks the interface node for the epoch; loads all revocations again if this node has missed one.
+pub fn poll_grant_news(shared: &Arc<NodeState>, timeout: Duration) {
     let interface = shared.config.interface;
     let is_known_here = shared.names.is_some();
     if is_known_here || !shared.peers.is_linked(interface) || !shared.peers.has_joined() {
         return;
     }
-    let (tell, told) = mpsc::channel();
-    let tell = Mutex::new(tell);
+    let (send, receive) = mpsc::channel();
+    let send = Mutex::new(send);
     let request = Request::Peer(PeerRequest::GrantNews { node: shared.name().to_owned() });
     shared.peers.ask_then(interface, request, move |answer| {
-        // The receiver is gone if the answer has taken too long.
-        let _ = tell.lock().send(answer);
+        // The receiver is gone after the timeout.
+        let _ = send.lock().send(answer);
     });
-    let Ok(Ok(answer)) = told.recv_timeout(timeout) else { return };
+    let Ok(Ok(answer)) = receive.recv_timeout(timeout) else { return };
     let Ok(Reply::GrantNews { epoch, must_reload }) = answer.result else { return };
     if must_reload && let Err(failure) = load_revocations(shared) {
-        tracing::warn!(%failure, "revocations could not be loaded");
+        tracing::warn!(%failure, "this node cannot load the revocations");
         return;
     }
     shared.grant_window.write().enter(epoch);

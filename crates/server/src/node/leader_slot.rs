@@ -1,10 +1,10 @@
-//! Whose leadership it is to receive questions.
+//! The leader slot: which thread of the dispatcher receives requests.
 //!
-//! Of several threads one receives, and does itself what is done soonest by the thread that has the
-//! bytes in its cache. Nearly always that takes no longer than waking another thread would, so
-//! nobody is woken for it. If it does take long, because a disk lets it wait, the *standby* finds out
-//! within a few milliseconds and receives in its place; the other one becomes a standby when it is
-//! done. Who finds no standby does not begin anything that could take long.
+//! Of several threads one *leads*: it receives requests, and serves short ones itself, because it
+//! has their bytes in its processor cache. This takes no longer than waking another thread. If a
+//! request takes long because a disk blocks, the *standby* notices within a few milliseconds and
+//! takes over the lead; the former leader waits to be the standby when it is done. A leader without
+//! a standby begins no request that can block.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -13,34 +13,34 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// How often the standby looks.
+/// The period at which the standby polls.
 const POLL_PERIOD: Duration = Duration::from_millis(1);
-/// After so many looks at nothing it sleeps until it is called.
+/// The standby parks after this number of polls without a change.
 const IDLE_POLLS: u32 = 50;
 
-/// Whose leadership it is.
+/// The state that the threads share.
 #[derive(Default)]
 pub struct LeaderSlot {
-    /// Odd while who has the leadership works. It grows with every change, so that the standby can tell
-    /// one piece of work from the next.
+    /// Odd while the leader does long work. Every change increments it, so that the standby can
+    /// tell one piece of work from the next.
     count: AtomicU64,
-    /// Threads that do not have the leadership and could.
+    /// The number of threads that do not lead and could.
     waiting: AtomicUsize,
-    /// The standby holds it; others wait to be standby.
+    /// The standby holds this lock; further threads wait for it.
     standby: Mutex<()>,
-    /// The standby, while it sleeps.
+    /// The standby, while it is parked.
     parked: Mutex<Option<Thread>>,
     is_parked: AtomicBool,
     is_closed: AtomicBool,
 }
 
-/// The leadership of the thread that receives.
+/// The lead, as its thread sees it.
 pub struct Leadership<'a> {
     leader_slot: &'a LeaderSlot,
     is_held: Cell<bool>,
 }
 
-/// A piece of work of the thread that has the leadership. It ends when this is dropped, also by a panic.
+/// Work of the leader that can block. It ends when this is dropped, also by a panic.
 #[must_use = "work ends"]
 pub struct LongWork<'a> {
     leadership: &'a Leadership<'a>,
@@ -48,13 +48,13 @@ pub struct LongWork<'a> {
 }
 
 impl Leadership<'_> {
-    /// Begins something that may take long; none if no other thread could receive in the meantime.
+    /// Begins work that can block; `None` if no other thread could take over the lead.
     pub fn begin(&self) -> Option<LongWork<'_>> {
         let count = self.leader_slot.begin()?;
         Some(LongWork { leadership: self, count })
     }
 
-    /// Whether the thread still has the leadership.
+    /// Returns whether the thread still leads.
     pub fn is_held(&self) -> bool {
         self.is_held.get()
     }
@@ -67,7 +67,7 @@ impl Drop for LongWork<'_> {
 }
 
 impl LeaderSlot {
-    /// Waits until this thread has the leadership; false when there are no more leader_slot.
+    /// Waits until this thread leads; `false` after [`close`](Self::close).
     pub fn wait(&self) -> bool {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let _one_at_a_time = self.standby.lock();
@@ -96,7 +96,7 @@ impl LeaderSlot {
         is_leader
     }
 
-    /// The leadership, for the thread that has it.
+    /// Returns the lead, for the thread that has it.
     pub fn leadership(&self) -> Leadership<'_> {
         Leadership { leader_slot: self, is_held: Cell::new(true) }
     }
@@ -112,7 +112,7 @@ impl LeaderSlot {
         Some(count)
     }
 
-    /// There are no more leader_slot.
+    /// Ends the lead: all threads return from [`wait`](Self::wait).
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.wake();
@@ -123,7 +123,7 @@ impl LeaderSlot {
         self.count.compare_exchange(count, next, order, order).is_ok()
     }
 
-    /// Sleeps, unless something has changed.
+    /// Parks, unless something has changed.
     fn park(&self, seen: u64) {
         *self.parked.lock() = Some(std::thread::current());
         self.is_parked.store(true, Ordering::SeqCst);
@@ -212,7 +212,7 @@ mod tests {
         others.into_iter().for_each(|other| other.join().unwrap());
     }
 
-    /// Has the leadership, works for a short time and for a long one, and has lost it.
+    /// Leads, does short and long work, and loses the lead.
     fn hold(leader_slot: &LeaderSlot, is_held: &AtomicBool) {
         assert!(!is_held.swap(true, Ordering::SeqCst), "two have the leadership");
         let leadership = leader_slot.leadership();

@@ -1,66 +1,62 @@
-//! The membership_task: keeps this node joined, and gives up on answers that do not come. Beside it
-//! somebody measures disks, who may have to wait for them.
+//! The membership task: keeps a node joined to its cluster, and ends requests to peers that do not
+//! answer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use pario_net::Space;
 
 use super::{grant_news, joining};
 use crate::config::NodeConfig;
 use crate::event_log::PeerWatch;
 use crate::node_state::NodeState;
-use crate::processing::UPDATE_PERIOD;
 
-/// How often it looks around.
-const ROUND: Duration = Duration::from_millis(100);
-/// How long it waits for the interface node to say who has joined.
-const NEWS_WAIT: Duration = Duration::from_secs(1);
-/// How often the room on the disks is measured, and how often what is known of the other nodes is
-/// renewed.
-const MEASURE: Duration = Duration::from_secs(1);
+/// The period of the task.
+const TASK_PERIOD: Duration = Duration::from_millis(100);
+/// How long the task waits for news of the interface node.
+const NEWS_TIMEOUT: Duration = Duration::from_secs(1);
+/// The period at which the task asks for news of the other nodes.
+const NEWS_PERIOD: Duration = Duration::from_secs(1);
 
-/// The membership_task's thread; ends when the node is asked to stop.
-pub fn work(shared: &Arc<NodeState>) {
-    let mut renewed = Instant::now();
-    let mut heard = renewed;
-    let mut watches = peer_watches(shared, renewed);
+/// The thread of the task; returns when the node stops.
+pub fn run_thread(shared: &Arc<NodeState>) {
+    let mut map_refreshed = Instant::now();
+    let mut news_polled = map_refreshed;
+    let mut watches = peer_watches(shared, map_refreshed);
     while !shared.shutdown.is_requested() {
         let now = Instant::now();
         shared.peers.expire(now);
         if shared.names.is_some() {
             for node in (0..shared.config.nodes.len()).filter(|node| *node != shared.me) {
-                // New files are only laid out over nodes that are known to be there.
+                // New files are laid out only over nodes with a link.
                 if !shared.peers.is_linked(node) {
                     let _ = shared.peers.try_reach(node);
                 }
             }
             grant_news::begin_due_epoch(shared, now);
         } else {
-            joining::stay_joined(shared);
+            joining::ensure_joined(shared);
         }
         for (node, watch) in &mut watches {
             let why = shared.peers.trouble_text(*node);
-            let event = watch.look(is_reached(shared, *node), why.as_deref(), now);
+            let event = watch.look(is_member(shared, *node), why.as_deref(), now);
             event.into_iter().for_each(|event| shared.events.note(event));
         }
         let waiting = shared.map_waiters.take();
-        if !waiting.is_empty() || now.duration_since(renewed) >= MEASURE {
-            renewed = now;
-            joining::renew_map(shared, NEWS_WAIT);
+        if !waiting.is_empty() || now.duration_since(map_refreshed) >= NEWS_PERIOD {
+            map_refreshed = now;
+            joining::refresh_map(shared, NEWS_TIMEOUT);
         }
-        waiting.into_iter().for_each(|go_on| go_on());
-        if now.duration_since(heard) >= MEASURE {
-            heard = now;
-            grant_news::hear_news(shared, NEWS_WAIT);
+        waiting.into_iter().for_each(|resume| resume());
+        if now.duration_since(news_polled) >= NEWS_PERIOD {
+            news_polled = now;
+            grant_news::poll_grant_news(shared, NEWS_TIMEOUT);
         }
-        shared.shutdown.pause(ROUND);
+        shared.shutdown.pause(TASK_PERIOD);
     }
-    shared.map_waiters.take().into_iter().for_each(|go_on| go_on());
+    shared.map_waiters.take().into_iter().for_each(|resume| resume());
 }
 
-/// The nodes to which this one keeps a link, and of which it tells: the interface node all others,
-/// and they the interface node.
+/// Returns a watch for each peer to which this node keeps a link: the interface node for all
+/// others, every other node for the interface node.
 fn peer_watches(shared: &NodeState, now: Instant) -> Vec<(usize, PeerWatch)> {
     let nodes = shared.config.nodes.iter().enumerate();
     let watched = nodes.filter(|(number, _)| {
@@ -73,42 +69,7 @@ fn peer_watches(shared: &NodeState, now: Instant) -> Vec<(usize, PeerWatch)> {
     watched.map(watch).collect()
 }
 
-/// Whether a node is part of the cluster, as far as this one sees.
-fn is_reached(shared: &NodeState, node: usize) -> bool {
+/// Returns whether a node is part of the cluster, as seen from this one.
+fn is_member(shared: &NodeState, node: usize) -> bool {
     shared.peers.is_linked(node) && (shared.names.is_some() || shared.peers.has_joined())
-}
-
-/// The thread that tells callers how far their calls have come; ends when the node is asked to stop.
-pub fn answer(shared: &Arc<NodeState>) {
-    while !shared.shutdown.is_requested() {
-        shared.calls.tick(Instant::now());
-        shared.shutdown.pause(UPDATE_PERIOD);
-    }
-}
-
-/// The thread that measures disks, tells the log of them, and notes which connections were refused;
-/// ends when the node is asked to stop.
-pub fn measure(shared: &Arc<NodeState>, space: &Space) {
-    let mut noted = Duration::ZERO;
-    let mut watches = shared.disks.watches();
-    loop {
-        let is_last = shared.shutdown.is_requested();
-        for refusal in space.refusals().iter().filter(|refusal| refusal.at > noted) {
-            shared.audit.note_connection(refusal);
-            shared.events.note_connection(refusal);
-        }
-        noted = space.refusals().last().map_or(noted, |last| last.at);
-        if is_last {
-            return;
-        }
-        shared.disks.measure_space();
-        // Tables of clients that have ended are let go.
-        let now = Instant::now();
-        shared.short_cut_traffic.collect(now);
-        for (watch, look) in watches.iter_mut().zip(shared.disks.looks()) {
-            watch.look(&look, now).into_iter().for_each(|event| shared.events.note(event));
-        }
-        shared.events.tell_due();
-        shared.shutdown.pause(MEASURE);
-    }
 }

@@ -1,4 +1,4 @@
-//! A node: how it starts, and how it stops.
+//! A node: starts and stops its threads.
 
 mod address_notes;
 mod builder;
@@ -15,6 +15,7 @@ pub mod missing_namespace;
 pub mod monitor;
 #[cfg(test)]
 mod panic_tests;
+mod periodic_tasks;
 mod processing;
 mod short_cut;
 pub mod subfile_reaper;
@@ -61,14 +62,14 @@ use crate::request_meter::RequestMeter;
 use crate::sessions::Sessions;
 use crate::short_cut_traffic::ShortCutTraffic;
 
-/// How long a node that stops waits for what is under way.
+/// How long a node that stops waits for requests under way.
 const STOP_WAIT: Duration = Duration::from_secs(10);
-/// What clients may have sent and the node has not looked at.
+/// The limit of bytes that clients have sent and the node has not received.
 const REQUEST_CREDIT_BYTES: usize = 16 << 20;
 /// Channels that one connection may open at the node; clients need one.
 const ROUTES_PER_CLIENT: usize = 4;
 
-/// A node of a cluster, running in threads of this process.
+/// A node of a cluster, in threads of this process.
 ///
 /// Dropping it stops it like [`stop`](Node::stop).
 pub struct Node {
@@ -82,26 +83,25 @@ pub struct Node {
     listens: bool,
 }
 
-/// What the threads receive that work on the namespace in the background.
+/// The receivers for the background threads of the interface node.
 struct BackgroundReceivers {
     removals: mpsc::Receiver<subfile_reaper::ReaperMessage>,
     descriptions: mpsc::Receiver<description_writer::WriterMessage>,
 }
 
-/// How clients come to a node.
+/// How clients find a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Discovery {
-    /// They are in the same process.
+    /// They run in the same process.
     InProcess,
-    /// They are told its address, or its data directory.
+    /// They know its address or its data directory.
     ByAddress,
     /// Programs of the same user find it.
     ByUser,
 }
 
 impl Node {
-    /// A node that can do more with extents than every node can: [`NodeBuilder::operation`] says
-    /// what.
+    /// Returns a builder, for a node with operations of its own ([`NodeBuilder::operation`]).
     #[expect(clippy::new_ret_no_self, reason = "it is not running yet")]
     pub fn new() -> NodeBuilder {
         NodeBuilder::default()
@@ -112,13 +112,13 @@ impl Node {
         Self::new().start(config, node)
     }
 
-    /// Starts a node beside the one that programs of this user find by themselves: its address is
-    /// noted in its data directory only.
+    /// Starts a node that programs of this user do not find by themselves: it notes its address
+    /// only in its data directory.
     pub fn start_beside(config: &Config, node: &str) -> Result<Self, NodeError> {
         Self::new().start_beside(config, node)
     }
 
-    /// Starts a node for this process alone: no socket file is made.
+    /// Starts a node for this process alone, without a socket file.
     pub fn embed(config: &Config, node: &str) -> Result<Self, NodeError> {
         Self::new().embed(config, node)
     }
@@ -193,10 +193,10 @@ impl Node {
             started: Instant::now(),
             shutdown: Shutdown::default(),
         });
-        joining::recall_map(&shared);
+        joining::load_saved_map(&shared);
         if shared.names.is_some() {
-            grant_news::recall_revocations(&shared)
-                .and_then(|()| joining::enter_own_disks(&shared))
+            grant_news::load_own_revocations(&shared)
+                .and_then(|()| joining::register_own_disks(&shared))
                 .map_err(|failure| NodeError::Other(failure.to_string()))?;
         }
         let (run, operations) = program::launch(&shared)?;
@@ -210,7 +210,7 @@ impl Node {
             notes: address_notes::AddressNotes::default(),
             listens,
         };
-        node.begin_work(run.clone(), operations, background)?;
+        node.start_threads(run.clone(), operations, background)?;
         if config.nodes.len() == 1 {
             let rebuilt = missing_namespace::try_rebuild(&shared);
             rebuilt.map_err(|failure| NodeError::Other(failure.to_string()))?;
@@ -221,18 +221,20 @@ impl Node {
         }
         if listens && own.short_cut != ShortCut::Off {
             match short_cut::open(&shared, run, operations) {
-                Ok(dispatcher) => node.short_cut = Some(dispatcher),
-                Err(error) => tracing::warn!(%error, "no descriptors are handed out"),
+                Ok(server) => node.short_cut = Some(server),
+                Err(error) => {
+                    tracing::warn!(%error, "the node cannot open its descriptor socket; clients on this machine have no short cut")
+                }
             }
         }
         if listens {
-            node.tell_start(config);
+            node.log_start(config);
         }
         Ok(node)
     }
 
-    /// Tells the log that the node has started, and with what.
-    fn tell_start(&self, config: &Config) {
+    /// Logs that the node has started, with its disks.
+    fn log_start(&self, config: &Config) {
         let own = self.shared.node();
         let tcp = own.listen.map(|address| format!(" and tcp:{address}")).unwrap_or_default();
         let source = match &config.source {
@@ -263,7 +265,7 @@ impl Node {
     }
 
     /// Starts the threads that are not part of the program.
-    fn begin_work(
+    fn start_threads(
         &mut self,
         run: Arc<RunningProgram>,
         operations: Operations,
@@ -279,30 +281,30 @@ impl Node {
             dispatcher::Dispatcher::new(self.shared.clone(), run.clone(), operations, port);
         let dispatcher = Arc::new(dispatcher);
         let watched = dispatcher.clone();
-        let mut start = |name: &str, work: Box<dyn FnOnce() + Send>| {
-            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+        let mut start = |name: &str, body: Box<dyn FnOnce() + Send>| {
+            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body);
             thread
                 .map(|thread| self.threads.push(thread))
-                .map_err(|error| NodeError::Other(format!("no thread can be started: {error}")))
+                .map_err(|error| NodeError::Other(format!("cannot start a thread: {error}")))
         };
         if self.shared.names.is_none() {
-            // If the interface node is there, this one is part of the cluster, and knows which
-            // grants are valid, before it serves the first request.
-            joining::stay_joined(&self.shared);
+            // If the interface node can be reached, this node joins, and loads the revocations,
+            // before it serves the first request.
+            joining::ensure_joined(&self.shared);
         }
         for number in 0..dispatcher::DISPATCH_THREADS {
             let dispatcher = dispatcher.clone();
             start("dispatcher", Box::new(move || dispatcher.serve(number == 0)))?;
         }
-        if let Some(BackgroundReceivers { removals: jobs, descriptions }) = background {
+        if let Some(BackgroundReceivers { removals, descriptions }) = background {
             let (of, running) = (self.shared.clone(), run.clone());
             let describe =
-                move || description_writer::work(&of, &running, &operations, &descriptions);
+                move || description_writer::run_thread(&of, &running, &operations, &descriptions);
             start("descriptions", Box::new(describe))?;
             let (shared, run) = (self.shared.clone(), run.clone());
             start(
                 "subfile reaper",
-                Box::new(move || subfile_reaper::work(&shared, &run, &operations, &jobs)),
+                Box::new(move || subfile_reaper::run_thread(&shared, &run, &operations, &removals)),
             )?;
             if let Some(names) = &self.shared.names {
                 let left = names.namespace.doomed();
@@ -317,60 +319,61 @@ impl Node {
         }
         if shared.rebuild.is_pending() && shared.config.nodes.len() > 1 {
             let shared = shared.clone();
-            let work = move || missing_namespace::rebuild_when_joined(&shared);
-            start("rebuild", Box::new(work))?;
+            let body = move || missing_namespace::rebuild_when_joined(&shared);
+            start("rebuild", Box::new(body))?;
         }
-        let answering = shared.clone();
-        start("updates", Box::new(move || membership_task::answer(&answering)))?;
+        let updating = shared.clone();
+        start("updates", Box::new(move || periodic_tasks::send_updates(&updating)))?;
         let (measuring, space) = (shared.clone(), self.space.clone());
-        start("disk watch", Box::new(move || membership_task::measure(&measuring, &space)))?;
-        start("membership", Box::new(move || membership_task::work(&shared)))
+        start("disk watch", Box::new(move || periodic_tasks::watch_disks(&measuring, &space)))?;
+        start("membership", Box::new(move || membership_task::run_thread(&shared)))
     }
 
-    /// What the node can do with extents. More can be added while it runs.
+    /// Returns the operations on extents that the node can run. More can be added while it runs.
     pub fn operations(&self) -> &Arc<Registry> {
         &self.shared.operations
     }
 
-    /// Where clients can reach the node, as text.
+    /// Returns the address of the node as text.
     pub fn address(&self) -> String {
         self.space.address().to_string()
     }
 
-    /// What shows how the node is doing, for as long as it runs.
+    /// Returns a monitor of the node. It does not keep the node running.
     pub fn monitor(&self) -> NodeMonitor {
         NodeMonitor::new(Arc::downgrade(&self.shared))
     }
 
-    /// Hands out descriptors of flat subfiles to a client in the same process, as the Unix socket
-    /// does to others.
+    /// Passes descriptors of flat subfiles to a client in the same process, as the descriptor
+    /// socket does to others.
     pub fn descriptors(
         &self,
         request: &[u8],
     ) -> Result<(Vec<u8>, Vec<std::os::fd::OwnedFd>), Vec<u8>> {
-        short_cut::hand_out(&self.shared, request)
+        short_cut::pass_in_process(&self.shared, request)
     }
 
-    /// Begins a number of grant epochs at once, as if their time had passed, and waits until they
-    /// are durable: grants that are older than their lifetime by then have to be renewed. Only the
-    /// interface node counts epochs.
+    /// Begins `count` grant epochs at once, as if their time had passed, and waits until they are
+    /// durable. Clients must renew grants that are then older than their lifetime. Fails unless
+    /// this is the interface node.
     pub fn begin_grant_epochs(&self, count: u64) -> Result<(), NodeError> {
         grant_news::begin_epochs(&self.shared, count)
             .map_err(|failure| NodeError::Other(failure.to_string()))
     }
 
-    /// What the rebuild of the namespace has discovery, if the node was started with
+    /// Returns the report of the rebuild, if the node was started with
     /// [`MissingNamespace::Rebuild`] and has finished it.
     pub fn rebuilt(&self) -> Option<CheckReport> {
         self.shared.rebuild.report()
     }
 
-    /// Waits until somebody has asked the node to stop.
+    /// Waits until a client or [`stopper`](Node::stopper) requests the stop of the node.
     pub fn wait(&self) {
         self.shared.shutdown.wait_until_requested();
     }
 
-    /// What makes [`wait`](Node::wait) return, for a signal handler's thread.
+    /// Returns a function that makes [`wait`](Node::wait) return, for the thread of a signal
+    /// handler.
     pub fn stopper(&self) -> impl Fn() + Send + Sync + 'static {
         let shared = Arc::downgrade(&self.shared);
         move || {
@@ -380,7 +383,7 @@ impl Node {
         }
     }
 
-    /// Stops the node: what is under way is finished, new requests are refused.
+    /// Stops the node: it finishes requests under way and refuses new ones.
     pub fn stop(self) {
         drop(self);
     }
@@ -392,16 +395,16 @@ impl Drop for Node {
         self.shared.calls.stop_all();
         self.short_cut.take();
         if !self.shared.shutdown.wait_until_idle(Instant::now() + STOP_WAIT) {
-            tracing::warn!("requests are still under way and are given up");
+            tracing::warn!("the node stops before some requests have finished");
         }
         if let Some(names) = &self.shared.names {
-            names.subfile_reaper.end();
-            names.description_writer.end(STOP_WAIT);
+            names.subfile_reaper.stop();
+            names.description_writer.stop(STOP_WAIT);
         }
         self.notes.remove();
         self.space.close();
         for thread in self.threads.drain(..) {
-            // A panic there was reported when it happened.
+            // The panic hook has reported a panic of the thread.
             let _ = thread.join();
         }
         self.run.take();
@@ -412,8 +415,8 @@ impl Drop for Node {
             let seconds = self.shared.started.elapsed().as_secs();
             tracing::info!("node {} has stopped, after {seconds} s", self.shared.name());
         }
-        // Threads that have served the last questions let go of the disks a moment later; who
-        // starts the node again must find them free.
+        // Threads that have served the last requests release the disks shortly after. A new start
+        // of the node must find the disks free.
         let deadline = Instant::now() + STOP_WAIT;
         while Arc::strong_count(&self.shared) > 1 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
@@ -427,7 +430,7 @@ impl std::fmt::Debug for Node {
     }
 }
 
-/// The user that runs this process.
+/// Returns the user that runs this process.
 fn administrator() -> Identity {
     let gid = rustix::process::getegid().as_raw();
     let mut gids = vec![gid];
@@ -447,8 +450,10 @@ fn open_audit(own: &NodeConfig) -> Result<Audit, NodeError> {
 
 fn read_key(path: &Path) -> Result<Key, NodeError> {
     let text = pario_net::read_private_file(path, true).map_err(|error| match error.kind() {
-        // The error names the file already.
-        io::ErrorKind::PermissionDenied => NodeError::Other(format!("no key: {error}")),
+        // The error names the file.
+        io::ErrorKind::PermissionDenied => {
+            NodeError::Other(format!("cannot read the cluster key: {error}"))
+        }
         _ => NodeError::io(path, error),
     })?;
     Key::from_hex(&text).map_err(|error| NodeError::Other(format!("{}: {error}", path.display())))
@@ -475,7 +480,7 @@ fn open_names(
     let next_first_disk = AtomicU64::new(0);
     let epoch = namespace.grant_epoch().map_err(|failure| NodeError::Other(failure.to_string()))?;
     let grant_epochs = Mutex::new(GrantEpochs::new(epoch, grant_epoch, Instant::now()));
-    let untold = Mutex::default();
+    let uninformed_nodes = Mutex::default();
     let names = InterfaceState {
         namespace,
         open_files,
@@ -483,7 +488,7 @@ fn open_names(
         subfile_reaper,
         description_writer,
         grant_epochs,
-        untold,
+        uninformed_nodes,
         next_first_disk,
     };
     Ok((names, BackgroundReceivers { removals, descriptions }))
@@ -508,7 +513,7 @@ fn listen(
     }
     if listens {
         if let Some(dir) = own.socket.parent() {
-            make_socket_directory(dir, own.all_users)?;
+            create_socket_directory(dir, own.all_users)?;
         }
         builder = builder.listen_unix(&own.socket).admit_any_user(own.all_users);
         if let Some(address) = own.listen {
@@ -526,7 +531,8 @@ fn listen(
     Ok(space)
 }
 
-/// Creates the data directory. If all users may use a socket in it, they must get through it.
+/// Creates the data directory. If all users may use a socket in it, they must be able to pass
+/// through it.
 fn create_data_directory(own: &NodeConfig) -> Result<(), NodeError> {
     let has_open_socket = own.all_users && own.socket.parent() == Some(&*own.data);
     private_files::create_socket_directory(&own.data, has_open_socket)
@@ -544,15 +550,15 @@ fn create_data_directory(own: &NodeConfig) -> Result<(), NodeError> {
     Ok(())
 }
 
-/// The mode of the sockets of a node, whatever the umask.
+/// Returns the mode of the node's sockets, which does not depend on the umask.
 fn socket_mode(own: &NodeConfig) -> fs::Permissions {
     use std::os::unix::fs::PermissionsExt as _;
     fs::Permissions::from_mode(if own.all_users { 0o666 } else { 0o600 })
 }
 
 /// Creates the directory of a socket. The user's runtime directory must belong to the user alone:
-/// another user who could put a socket there could pass for the node.
-fn make_socket_directory(dir: &Path, all_users: bool) -> Result<(), NodeError> {
+/// another user who could create a socket there could pose as the node.
+fn create_socket_directory(dir: &Path, all_users: bool) -> Result<(), NodeError> {
     if dir == pario_net::runtime_directory() {
         return pario_net::make_private_directory(dir).map_err(NodeError::RuntimeDirectory);
     }
@@ -560,7 +566,8 @@ fn make_socket_directory(dir: &Path, all_users: bool) -> Result<(), NodeError> {
         .map_err(|error| NodeError::io(dir, error))
 }
 
-/// The cluster before any node has joined: names and addresses as configured.
+/// Returns the map of a cluster that no node has joined: names and addresses from the
+/// configuration.
 fn first_map(config: &Config, me: usize, space: &Space) -> ClusterMap {
     let node = |(number, node): (usize, &NodeConfig)| NodeInfo {
         name: node.name.clone(),
@@ -578,12 +585,13 @@ fn first_map(config: &Config, me: usize, space: &Space) -> ClusterMap {
     }
 }
 
-/// Waits for the result of something that reports to a closure.
+/// Waits for the result of a function that passes it to a callback; `None` if it drops the
+/// callback.
 fn wait_for<T: Send + 'static>(begin: impl FnOnce(Box<dyn FnOnce(T) + Send>)) -> Option<T> {
     let (send, receive) = mpsc::channel();
     let send = Mutex::new(send);
     begin(Box::new(move |value| {
-        // Nobody waits any more only if the thread below is gone.
+        // The receiver below waits for this one message.
         let _ = send.lock().send(value);
     }));
     receive.recv().ok()

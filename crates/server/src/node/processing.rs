@@ -1,4 +1,4 @@
-//! NodeTask with extents: who may have it done, and what begins then.
+//! Requests for processing of extents: checks them, and starts the calls.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::program::{CutCall, CutRequest, ProcessCall, plain_reply};
 use crate::reply_sender::ReplySender;
 use crate::sessions::Session;
 
-/// The most that one question wants to be cut.
+/// The limit of pieces in one request.
 const PIECES_LIMIT: usize = 1000;
 
 impl Dispatcher {
-    /// Something about work with extents.
+    /// Handles a request for processing.
     pub(super) fn process(
         &self,
         session: &Session,
@@ -42,9 +42,9 @@ impl Dispatcher {
                 }
             }
             ProcessRequest::Cut { grant, operation, pieces } => {
-                match self.cutting(session, grant, operation, pieces) {
-                    Ok((cutting, ticket)) => {
-                        self.start(self.operations.cut, cutting, reply, ticket);
+                match self.cut_call(session, grant, operation, pieces) {
+                    Ok((call, ticket)) => {
+                        self.start(self.operations.cut, call, reply, ticket);
                     }
                     Err(failure) => reply.fail(failure),
                 }
@@ -99,20 +99,20 @@ impl Dispatcher {
 
     fn launch(&self, running: Arc<RunningCall>, reply: ReplySender) {
         running.ask(reply);
-        let calling = ProcessCall(running.clone());
-        let begun = self.run.start_then(self.operations.process, calling, move |result| {
+        let call = ProcessCall(running.clone());
+        let started = self.run.start_then(self.operations.process, call, move |result| {
             if let Err(error) = result {
                 let node = running.shared.name().to_owned();
                 running.fail(Failure::Internal { node, why: error.to_string() });
                 running.end();
             }
         });
-        if let Err(error) = begun {
-            tracing::error!(%error, "work with extents cannot begin");
+        if let Err(error) = started {
+            tracing::error!(%error, "cannot start the processing operation of the node");
         }
     }
 
-    fn cutting(
+    fn cut_call(
         &self,
         session: &Session,
         grant: Grant,
@@ -124,7 +124,7 @@ impl Dispatcher {
         }
         self.check_grant(session, &grant, true, false)?;
         if pieces.len() > PIECES_LIMIT {
-            return Err(self.refused("too many parts of extents are wanted at once"));
+            return Err(self.refused(&format!("a request cuts at most {PIECES_LIMIT} pieces")));
         }
         let operation = self.find_operation(&name)?;
         let disks = &self.shared.disks;

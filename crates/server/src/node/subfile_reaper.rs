@@ -1,4 +1,5 @@
-//! Removing the subfiles of deleted files, on all nodes, however often it takes.
+//! The subfile reaper: removes the subfiles of tombstones on all nodes, and retries until it
+//! succeeds.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -13,58 +14,59 @@ use parking_lot::Mutex;
 use crate::node_state::{InterfaceState, NodeState};
 use crate::program::{Operations, Purged};
 
-/// Files that are removed together.
+/// The number of files in a batch.
 const BATCH_FILES: usize = 512;
-/// So many times that: a disk that does not answer holds up what is on it, and nothing else.
+/// Concurrent batches. There are many, so that a disk that does not answer delays only its own
+/// subfiles.
 const CONCURRENT_BATCHES: usize = 256;
-/// What could not be removed is tried retries after so long.
+/// The pause before the reaper retries a batch that failed.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
 
-/// Takes files whose subfiles are to be removed.
+/// Takes files whose subfiles the reaper removes.
 #[derive(Debug)]
 pub struct SubfileReaper {
     messages: Sender<ReaperMessage>,
-    /// What could not be removed, and is tried retries.
+    /// Files whose removal has failed, to be retried.
     retries: Mutex<BTreeMap<FileId, FileRecord>>,
 }
 
-/// What the subfile_reaper's thread is told.
+/// A message to the thread of the reaper.
 #[derive(Debug)]
 pub enum ReaperMessage {
-    /// A file is to be removed.
+    /// Remove the subfiles of a file.
     Remove(FileRecord),
-    /// What came of an attempt; nothing if the program has ended.
-    Tried { batch: Vec<FileRecord>, is_again: bool, purged: Option<Purged> },
-    /// There is nothing more to do.
+    /// The result of an attempt; `None` if the program has ended.
+    Tried { batch: Vec<FileRecord>, is_retry: bool, purged: Option<Purged> },
+    /// Stop.
     End,
 }
 
 impl SubfileReaper {
-    /// A subfile_reaper, and what its thread receives.
+    /// Creates a reaper, and the receiver for its thread.
     pub fn new() -> (Self, Receiver<ReaperMessage>) {
         let (messages, receiver) = mpsc::channel();
         (Self { messages, retries: Mutex::default() }, receiver)
     }
 
-    /// Removes the subfiles of a file that is in the namespace no more.
+    /// Removes the subfiles of a file that the namespace has deleted.
     pub fn remove(&self, record: FileRecord) {
-        // After the end there is nobody to do it; the next start will.
+        // After the end no thread receives the message; the tombstone is handled at the next start.
         let _ = self.messages.send(ReaperMessage::Remove(record));
     }
 
-    /// Whether the subfiles of a file could not be removed so far.
-    pub fn is_stuck(&self, file: FileId) -> bool {
+    /// Returns whether an attempt to remove the subfiles of a file has failed.
+    pub fn has_failed(&self, file: FileId) -> bool {
         self.retries.lock().contains_key(&file)
     }
 
-    /// No more: its thread ends.
-    pub fn end(&self) {
+    /// Stops the thread.
+    pub fn stop(&self) {
         let _ = self.messages.send(ReaperMessage::End);
     }
 }
 
-/// The subfile_reaper's thread.
-pub fn work(
+/// The thread of the reaper.
+pub fn run_thread(
     shared: &Arc<NodeState>,
     run: &RunningProgram,
     operations: &Operations,
@@ -77,27 +79,27 @@ pub fn work(
         operations,
         waiting: Vec::new(),
         under_way: 0,
-        is_trying_again: false,
-        next_try: Instant::now(),
-        last_tried: None,
+        is_retrying: false,
+        next_retry: Instant::now(),
+        last_retried: None,
     };
     loop {
-        thread.begin();
-        let next = match thread.rest() {
-            Some(rest) => messages.recv_timeout(rest),
+        thread.start_batches();
+        let next = match thread.next_timeout() {
+            Some(timeout) => messages.recv_timeout(timeout),
             None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         let mut next = match next {
-            Ok(job) => Some(job),
+            Ok(message) => Some(message),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        // All that has come since is taken together.
-        while let Some(job) = next {
-            match job {
+        // Takes all messages that have arrived.
+        while let Some(message) = next {
+            match message {
                 ReaperMessage::Remove(record) => thread.waiting.push(record),
-                ReaperMessage::Tried { batch, is_again, purged } => match purged {
-                    Some(purged) => thread.tried(batch, is_again, purged),
+                ReaperMessage::Tried { batch, is_retry, purged } => match purged {
+                    Some(purged) => thread.finish_batch(batch, is_retry, purged),
                     None => return,
                 },
                 ReaperMessage::End => return,
@@ -107,65 +109,65 @@ pub fn work(
     }
 }
 
-/// What the subfile_reaper is at.
+/// The state of the thread.
 struct ReaperThread<'a> {
     names: &'a InterfaceState,
     run: &'a RunningProgram,
     operations: &'a Operations,
     waiting: Vec<FileRecord>,
-    /// Batches of files that are removed for the first time.
+    /// The number of batches in their first attempt.
     under_way: usize,
-    is_trying_again: bool,
-    next_try: Instant,
-    /// The last file that was tried retries: those behind it are next.
-    last_tried: Option<FileId>,
+    is_retrying: bool,
+    next_retry: Instant,
+    /// The last file that was retried; the next retry begins after it.
+    last_retried: Option<FileId>,
 }
 
 impl ReaperThread<'_> {
-    /// Begins what can be begun.
-    fn begin(&mut self) {
+    /// Starts all batches that may start.
+    fn start_batches(&mut self) {
         while self.under_way < CONCURRENT_BATCHES && !self.waiting.is_empty() {
             let batch = self.waiting.drain(..self.waiting.len().min(BATCH_FILES)).collect();
             self.under_way += 1;
             self.start(batch, false);
         }
-        if self.is_trying_again || self.next_try > Instant::now() {
+        if self.is_retrying || self.next_retry > Instant::now() {
             return;
         }
         let batch: Vec<FileRecord> = {
             let retries = self.names.subfile_reaper.retries.lock();
-            let behind = self.last_tried.map_or(Bound::Unbounded, Bound::Excluded);
-            let behind = retries.range((behind, Bound::Unbounded));
-            behind.take(BATCH_FILES).map(|(_, record)| record.clone()).collect()
+            let after = self.last_retried.map_or(Bound::Unbounded, Bound::Excluded);
+            let after = retries.range((after, Bound::Unbounded));
+            after.take(BATCH_FILES).map(|(_, record)| record.clone()).collect()
         };
-        self.last_tried = batch.last().map(|record| record.id);
+        self.last_retried = batch.last().map(|record| record.id);
         if !batch.is_empty() {
-            self.is_trying_again = true;
+            self.is_retrying = true;
             self.start(batch, true);
         }
     }
 
-    fn start(&self, batch: Vec<FileRecord>, is_again: bool) {
+    fn start(&self, batch: Vec<FileRecord>, is_retry: bool) {
         let (messages, files) = (self.names.subfile_reaper.messages.clone(), batch.clone());
         let begun = self.run.start_then(self.operations.purge, files, move |purged| {
-            // Nobody is there to be told only after the end.
-            let _ = messages.send(ReaperMessage::Tried { batch, is_again, purged: purged.ok() });
+            // The thread receives no message after the end.
+            let _ = messages.send(ReaperMessage::Tried { batch, is_retry, purged: purged.ok() });
         });
         if begun.is_err() {
-            self.names.subfile_reaper.end();
+            self.names.subfile_reaper.stop();
         }
     }
 
-    fn tried(&mut self, batch: Vec<FileRecord>, is_again: bool, purged: Purged) {
-        if is_again {
-            self.is_trying_again = false;
+    fn finish_batch(&mut self, batch: Vec<FileRecord>, is_retry: bool, purged: Purged) {
+        if is_retry {
+            self.is_retrying = false;
         } else {
             self.under_way -= 1;
         }
         let mut retries = self.names.subfile_reaper.retries.lock();
         if !purged.failed.is_empty() {
             retries.extend(batch.into_iter().map(|record| (record.id, record)));
-            self.next_try = Instant::now() + RETRY_PERIOD;
+            self.next_retry = Instant::now() + RETRY_PERIOD;
             return;
         }
         for file in &purged.files {
@@ -174,16 +176,16 @@ impl ReaperThread<'_> {
         drop(retries);
         self.names.namespace.forget_doomed(purged.files, |forgotten| {
             if let Err(failure) = forgotten {
-                tracing::warn!(%failure, "deleted files stay on the list");
+                tracing::warn!(%failure, "the namespace cannot remove tombstones; they stay until the next start");
             }
         });
     }
 
-    /// How long there is nothing to begin; nothing if that is for ever, unless a job comes.
-    fn rest(&self) -> Option<Duration> {
-        if self.is_trying_again || self.names.subfile_reaper.retries.lock().is_empty() {
+    /// Returns the time until the next retry; `None` if there is nothing to retry.
+    fn next_timeout(&self) -> Option<Duration> {
+        if self.is_retrying || self.names.subfile_reaper.retries.lock().is_empty() {
             return None;
         }
-        Some(self.next_try.saturating_duration_since(Instant::now()))
+        Some(self.next_retry.saturating_duration_since(Instant::now()))
     }
 }

@@ -89,12 +89,12 @@ impl RunningCalls {
     }
 
     /// Answers those who have been waiting for a moment.
-    pub fn tick(&self, now: Instant) {
+    pub fn send_due_updates(&self, now: Instant) {
         let clients = self.by_client.lock();
         let all: Vec<_> = clients.values().flat_map(HashMap::values).cloned().collect();
         drop(clients);
         for running in all {
-            running.tick(now);
+            running.send_due_update(now);
         }
     }
 

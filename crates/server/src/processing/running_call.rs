@@ -324,7 +324,7 @@ impl RunningCall {
     }
 
     /// Answers a caller that has been waiting for a moment.
-    pub fn tick(&self, now: Instant) {
+    pub fn send_due_update(&self, now: Instant) {
         let due = self.outbox.lock().due(now);
         self.deliver(due);
     }

@@ -102,7 +102,7 @@ impl Interface {
                 namespace.rename(who, from, to, move |renamed| {
                     done(next)(renamed.map(|renamed| {
                         if let (Some(file), Some(names)) = (renamed.file, &shared.names) {
-                            names.description_writer.renamed(file);
+                            names.description_writer.note_rename(file);
                         }
                         if let Some(record) = renamed.replaced {
                             let_go(&shared, record);
@@ -232,7 +232,7 @@ impl Interface {
                 let (files, wait) = (vec![file], Some(DESCRIBE_WAIT));
                 names
                     .description_writer
-                    .deliver(&self.shared, files, wait, move |_| next.call(change));
+                    .write(&self.shared, files, wait, move |_| next.call(change));
             }
             _ => next.call(change),
         }
@@ -305,7 +305,7 @@ fn mark_synced(
     match names.namespace.if_settled(file, &subfiles) {
         Ok(Some(known)) if known.record.first_synced_count() > 1 => {
             let of = shared.clone();
-            names.description_writer.deliver(shared, vec![known], None, move |is_done| {
+            names.description_writer.write(shared, vec![known], None, move |is_done| {
                 match of.names() {
                     Ok(names) => names.namespace.settle(file, subfiles, !is_done, done),
                     Err(failure) => done(Err(failure)),
@@ -373,7 +373,7 @@ fn mark_many_synced(
     };
     match described.is_empty() {
         true => mark(true),
-        false => names.description_writer.deliver(shared, described, None, mark),
+        false => names.description_writer.write(shared, described, None, mark),
     }
 }
 

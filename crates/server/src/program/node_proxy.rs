@@ -43,7 +43,7 @@ impl NodeProxy {
             let result = answer.and_then(|answer| answer.result).map(|_| ());
             if let (true, Err(failure), Some(names)) = (is_revocation, &result, &shared.names) {
                 tracing::warn!(%failure, "a node has not acknowledged a change of rights");
-                names.untold.lock().insert(node);
+                names.uninformed_nodes.lock().insert(node);
             }
             next.call(TaskOutcome { node, result });
         });
