@@ -125,7 +125,7 @@ impl DescriptionWriter {
         };
         let begun = match here {
             // All disks are on this node, so no other node is asked.
-            Some(work) => run.start_then(operations.perform_task, work, move |answer| {
+            Some(task) => run.start_then(operations.perform_task, task, move |answer| {
                 let failed = match answer {
                     Ok(answer) if answer.result.is_ok() => Vec::new(),
                     Ok(_) => vec![me],

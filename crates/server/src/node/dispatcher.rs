@@ -105,7 +105,7 @@ impl Dispatcher {
     fn remove_client(&self, space: SpaceId) {
         let steps: [&dyn Fn(); 4] = [
             &|| self.shared.sessions.close(space),
-            &|| self.shared.calls.lose(space),
+            &|| self.shared.calls.remove_client(space),
             &|| self.collectives.remove_process(space),
             &|| self.shared.names.iter().for_each(|names| names.lose(space)),
         ];

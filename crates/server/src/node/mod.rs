@@ -392,7 +392,7 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         self.shared.shutdown.request();
-        self.shared.calls.stop_all();
+        self.shared.calls.cancel_all();
         self.short_cut.take();
         if !self.shared.shutdown.wait_until_idle(Instant::now() + STOP_WAIT) {
             tracing::warn!("the node stops before some requests have finished");

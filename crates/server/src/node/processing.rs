@@ -29,9 +29,9 @@ impl Dispatcher {
     ) {
         let calls = &self.shared.calls;
         match request {
-            ProcessRequest::More { call } => calls.more(session.space, call, reply),
+            ProcessRequest::More { call } => calls.request_more(session.space, call, reply),
             ProcessRequest::Stop { call } => {
-                calls.stop(session.space, call);
+                calls.cancel(session.space, call);
                 reply.send(plain_reply(Ok(pario_proto::Reply::Done)));
             }
             ProcessRequest::Begin { call, work } => {
@@ -98,7 +98,7 @@ impl Dispatcher {
     }
 
     fn launch(&self, running: Arc<RunningCall>, reply: ReplySender) {
-        running.ask(reply);
+        running.request_more(reply);
         let call = ProcessCall(running.clone());
         let started = self.run.start_then(self.operations.process, call, move |result| {
             if let Err(error) = result {

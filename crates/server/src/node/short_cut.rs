@@ -73,7 +73,7 @@ fn create_subfiles(
             return Err(slow(disk));
         }
         let (send, receive) = mpsc::channel();
-        let work = NodeTask::Make { grant: grant.clone(), parts: vec![(disk, part)] };
+        let work = NodeTask::Create { grant: grant.clone(), parts: vec![(disk, part)] };
         let (late, of) = (Arc::new(Mutex::new(Some(false))), shared.clone());
         let is_late = late.clone();
         let begun = run.start_then(operations.perform_task, work, move |answer| {

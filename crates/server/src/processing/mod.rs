@@ -1,5 +1,6 @@
-//! NodeTask with extents that clients have asked for, as docs/processing.md tells it.
+//! Processing calls of clients at this node (docs/processing.md).
 
+mod extent_queue;
 mod outbox;
 mod running_call;
 mod timeline;
@@ -14,21 +15,22 @@ use parking_lot::Mutex;
 
 use crate::reply_sender::ReplySender;
 
+pub use extent_queue::ExtentQueue;
 pub use outbox::UPDATE_PERIOD;
-pub use running_call::{BATCH_EXTENTS, ExtentQueue, OpenSubfile, RunningCall};
+pub use running_call::{BATCH_EXTENTS, OpenSubfile, RunningCall};
 pub use timeline::Awaited;
 
-/// The most calls that one client has at once.
+/// The limit of concurrent calls of one client.
 const CALLS_LIMIT: usize = 256;
 
-/// All calls that are not over, or have not been told so.
+/// All calls that have not ended, or whose end the client does not know yet.
 #[derive(Default)]
 pub struct RunningCalls {
     by_client: Mutex<HashMap<SpaceId, HashMap<u64, Arc<RunningCall>>>>,
 }
 
 impl RunningCalls {
-    /// A client begins a call.
+    /// Registers a call of a client.
     pub fn begin(
         &self,
         space: SpaceId,
@@ -50,35 +52,34 @@ impl RunningCalls {
         Ok(())
     }
 
-    /// A client asks for more of a call.
-    pub fn more(&self, space: SpaceId, call: u64, responder: ReplySender) {
+    /// Handles a client's request for further results of a call.
+    pub fn request_more(&self, space: SpaceId, call: u64, reply: ReplySender) {
         match self.find(space, call) {
-            Some(running) => running.ask(responder),
+            Some(running) => running.request_more(reply),
             None => {
-                let why = format!("there is no call {call}, or it is over");
-                responder
-                    .send(ReplyMessage { result: Err(Failure::Invalid(why)), data: Vec::new() });
+                let why = format!("there is no call {call}, or it has ended");
+                reply.send(ReplyMessage { result: Err(Failure::Invalid(why)), data: Vec::new() });
             }
         }
     }
 
-    /// A client gives a call up.
-    pub fn stop(&self, space: SpaceId, call: u64) {
-        if let Some(running) = self.forget(space, call) {
-            running.give_up();
+    /// Cancels a call for its client.
+    pub fn cancel(&self, space: SpaceId, call: u64) {
+        if let Some(running) = self.remove(space, call) {
+            running.cancel();
         }
     }
 
-    /// A client is gone.
-    pub fn lose(&self, space: SpaceId) {
+    /// Cancels the calls of a lost client.
+    pub fn remove_client(&self, space: SpaceId) {
         let lost = self.by_client.lock().remove(&space);
         for running in lost.into_iter().flat_map(HashMap::into_values) {
-            running.give_up();
+            running.cancel();
         }
     }
 
-    /// The call is over, and the client has been told.
-    pub fn forget(&self, space: SpaceId, call: u64) -> Option<Arc<RunningCall>> {
+    /// Removes a call.
+    pub fn remove(&self, space: SpaceId, call: u64) -> Option<Arc<RunningCall>> {
         let mut clients = self.by_client.lock();
         let calls = clients.get_mut(&space)?;
         let running = calls.remove(&call);
@@ -88,7 +89,7 @@ impl RunningCalls {
         running
     }
 
-    /// Answers those who have been waiting for a moment.
+    /// Sends progress updates to the clients that have waited for one update period.
     pub fn send_due_updates(&self, now: Instant) {
         let clients = self.by_client.lock();
         let all: Vec<_> = clients.values().flat_map(HashMap::values).cloned().collect();
@@ -98,11 +99,11 @@ impl RunningCalls {
         }
     }
 
-    /// Gives everything up: the node stops.
-    pub fn stop_all(&self) {
+    /// Cancels all calls, because the node stops.
+    pub fn cancel_all(&self) {
         let spaces: Vec<SpaceId> = self.by_client.lock().keys().copied().collect();
         for space in spaces {
-            self.lose(space);
+            self.remove_client(space);
         }
     }
 

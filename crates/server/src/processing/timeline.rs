@@ -1,10 +1,10 @@
-//! The timeline of a traced call: what the threads of this node did for it, and what its compute
-//! threads waited for.
+//! The timeline of a traced call: the work of this node's threads, and the waits of its compute
+//! threads.
 //!
-//! A compute thread that is idle between two extents waits for the first reason that applies: for
-//! the caller, if results filled the outbox; for a disk or for neighbouring extents, until these are
-//! read; for the extents that the scheduler hands out; and from then on for a processor. Time in which a
-//! computing thread had no processor is cut off its span and shown as a wait behind it.
+//! An idle compute thread waits for the first of these that applies: for the caller, if results
+//! fill the outbox; for a disk or for neighbouring extents, until they are read; for extents from
+//! the scheduler; then for a processor. Time without a processor is cut off the span of the work,
+//! and shown as a wait after it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,21 +12,21 @@ use pario_net::clock::{monotonic_ns, thread_cpu_ns};
 use pario_proto::WorkSpan;
 use parking_lot::Mutex;
 
-/// Spans kept until the caller fetches them.
+/// The limit of spans that the caller has not fetched.
 const SPANS_LIMIT: usize = 1 << 16;
-/// Shorter waits are not recorded.
+/// The timeline omits shorter waits.
 const SHORTEST_WAIT_NS: u64 = 20_000;
 
-/// What an idle compute thread waits for, besides a processor.
+/// What an idle compute thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// The next extents of the call.
     Extents,
     /// An extent that a disk reads.
     Disk,
-    /// Parts of neighbouring extents, from disks or other nodes.
+    /// Pieces of neighbouring extents, from disks or other nodes.
     Neighbours,
-    /// Room for results: the caller has to fetch some.
+    /// Room in the outbox: the caller must fetch results.
     Caller,
     /// A processor: the work is ready.
     Processor,
@@ -37,14 +37,14 @@ pub struct Timeline {
     spans: Mutex<Vec<WorkSpan>>,
     /// When each compute thread last ended a span.
     idle_since_ns: Vec<AtomicU64>,
-    /// Its processor time then.
+    /// The processor time of each compute thread at that time.
     idle_processor_ns: Vec<AtomicU64>,
-    /// When the caller last made room for results that were held back.
+    /// When the caller last made room in the outbox.
     resumed_ns: AtomicU64,
 }
 
 impl Timeline {
-    /// A timeline that begins now.
+    /// Creates a timeline that begins now.
     pub fn new(compute_threads: usize) -> Self {
         let now = monotonic_ns();
         Self {
@@ -55,12 +55,12 @@ impl Timeline {
         }
     }
 
-    /// Takes the spans recorded since the last call.
+    /// Takes the spans since the last call.
     pub fn take(&self) -> Vec<WorkSpan> {
         std::mem::take(&mut *self.spans.lock())
     }
 
-    /// Does `work`, and records it as a span of a thread.
+    /// Runs `work`, and records it as a span of a thread.
     pub fn time<T>(
         &self,
         thread: impl FnOnce() -> String,
@@ -73,8 +73,8 @@ impl Timeline {
         done
     }
 
-    /// The same for a compute thread: what it lacked of a processor, since its last span and in this
-    /// one, becomes a wait.
+    /// Runs `work` on a compute thread. Records the time without a processor, since the last span
+    /// and in this one, as waits.
     pub fn time_computing<T>(&self, number: usize, name: &str, work: impl FnOnce() -> T) -> T {
         let (begin_ns, begin_processor_ns) = (monotonic_ns(), thread_cpu_ns());
         self.note_lack_between(number, begin_ns, begin_processor_ns);
@@ -97,7 +97,7 @@ impl Timeline {
         sent
     }
 
-    /// The thread, which is this one, has ended a span.
+    /// Notes that this thread has ended a span.
     fn note_idle(&self, number: usize, since_ns: u64) {
         let times = self.idle_since_ns.get(number).zip(self.idle_processor_ns.get(number));
         if let Some((idle, processor)) = times {
@@ -106,7 +106,7 @@ impl Timeline {
         }
     }
 
-    /// Records what the thread lacked of a processor between its last span and `now`.
+    /// Records the time without a processor between the thread's last span and `now`.
     fn note_lack_between(&self, number: usize, now: u64, processor_now: u64) {
         let times = self.idle_since_ns.get(number).zip(self.idle_processor_ns.get(number));
         let Some((idle, processor)) = times else { return };
@@ -116,8 +116,8 @@ impl Timeline {
         self.add_wait(number, Awaited::Processor, now - lacked_ns, now);
     }
 
-    /// Records what a compute thread that begins now has waited for, since its last work: `awaited`
-    /// until `ready_ns`, then a processor.
+    /// Records the waits of a compute thread that begins work now: for `awaited` until `ready_ns`,
+    /// then for a processor.
     pub fn note_wait(&self, number: usize, awaited: Awaited, ready_ns: u64) {
         let Some(idle) = self.idle_since_ns.get(number) else { return };
         let now = monotonic_ns();
@@ -130,7 +130,7 @@ impl Timeline {
         self.add_wait(number, Awaited::Processor, ready_ns, now);
     }
 
-    /// The caller has made room for results that were held back.
+    /// Notes that the caller has made room in the outbox.
     pub fn note_resumed(&self) {
         self.resumed_ns.store(monotonic_ns(), Ordering::Relaxed);
     }
@@ -175,7 +175,7 @@ mod tests {
         spans.into_iter().map(|span| (span.name, span.end_ns - span.begin_ns)).collect()
     }
 
-    /// Lets an idle thread be idle since `ns` ago; that time.
+    /// Makes a thread idle since `ns` ago. Returns that time.
     fn idle_for(timeline: &Timeline, number: usize, ns: u64) -> u64 {
         let since = monotonic_ns() - ns;
         timeline.idle_since_ns[number].store(since, Ordering::Relaxed);

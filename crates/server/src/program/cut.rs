@@ -1,4 +1,4 @@
-//! Parts of extents that tasks at other nodes want to see.
+//! Cuts pieces of extents, which tasks on other nodes need as neighbours.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,34 +12,34 @@ use super::plain_reply;
 use super::storage::Storage;
 use crate::operation::Operation;
 
-/// What another node wants.
+/// A request of another node.
 #[derive(Clone)]
 pub struct CutCall(pub Arc<CutRequest>);
 
-/// What another node wants.
+/// The pieces that another node has requested.
 pub struct CutRequest {
     pub grant: Grant,
     pub operation: Arc<dyn Operation>,
     pub name: String,
-    /// Each with its storage thread and the number of its disk.
+    /// The pieces, each with its storage thread and the number of its disk.
     pub pieces: Vec<(usize, usize, CutPiece)>,
 }
 
-/// One part of it.
+/// One piece to cut.
 #[derive(Clone)]
 pub struct CutTask {
     pub call: Arc<CutRequest>,
     pub number: usize,
 }
 
-/// That part, cut.
+/// One piece after the cut.
 #[derive(Clone)]
 pub struct CutResult {
     pub number: usize,
     pub bytes: Result<Bulk, Failure>,
 }
 
-/// All parts, as far as they are cut.
+/// The pieces of a request that are cut so far.
 struct CutResults {
     pieces: Vec<Bulk>,
     failure: Option<Failure>,
@@ -50,7 +50,7 @@ impl Token for CutTask {}
 impl Token for CutResult {}
 impl Token for CutResults {}
 
-/// Adds the operation.
+/// Adds the operation to the program.
 pub fn add_to(
     program: &mut Program,
     scheduler: ThreadRef<ExtentScheduler>,
@@ -58,12 +58,12 @@ pub fn add_to(
 ) -> OperationRef<CutCall, ReplyMessage<Bulk>> {
     program.operation("cut", |b| {
         b.on(scheduler)
-            .split_indexed(CutCall::numbers, CutCall::one)
+            .split_indexed(CutCall::numbers, CutCall::task)
             .on(storage.at(CutTask::thread))
             .run(Storage::cut)
             .named("cut")
-            .merge(scheduler, CutResults::none, CutResults::add)
-            .map(CutResults::answer)
+            .merge(scheduler, CutResults::empty, CutResults::add)
+            .map(CutResults::into_reply)
     })
 }
 
@@ -72,7 +72,7 @@ impl CutCall {
         0..self.0.pieces.len() as u64
     }
 
-    fn one(&self, number: u64) -> Option<CutTask> {
+    fn task(&self, number: u64) -> Option<CutTask> {
         Some(CutTask { call: self.0.clone(), number: usize::try_from(number).ok()? })
     }
 }
@@ -84,7 +84,7 @@ impl CutTask {
 }
 
 impl CutResults {
-    fn none(call: &CutCall) -> Self {
+    fn empty(call: &CutCall) -> Self {
         Self { pieces: vec![Bulk::new(); call.0.pieces.len()], failure: None }
     }
 
@@ -95,7 +95,7 @@ impl CutResults {
         }
     }
 
-    fn answer(self) -> ReplyMessage<Bulk> {
+    fn into_reply(self) -> ReplyMessage<Bulk> {
         match self.failure {
             Some(failure) => plain_reply(Err(failure)),
             None => ReplyMessage { result: Ok(Reply::Cut), data: self.pieces },

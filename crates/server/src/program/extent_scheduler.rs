@@ -1,5 +1,5 @@
-//! NodeTask with extents as an operation of the node's program: one request, many extents, some read
-//! while others are computed and others are sent.
+//! The extent scheduler: the operation that processes the extents of a file. It reads some extents
+//! while it computes others and sends results.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use super::scheduled_extent::{FetchTask, ScheduledExtent};
 use super::storage::Storage;
 use crate::processing::{BATCH_EXTENTS, ExtentQueue, OpenSubfile, RunningCall};
 
-/// So many parts of other extents are fetched at once to be shown with one: all around a tile.
+/// Concurrent fetches of neighbours for one extent: enough for all around a tile.
 const FETCHES_UNDER_WAY: usize = 32;
 
-/// The scheduler: sends the extents of all calls on their way, and sees them come back. It waits for
-/// no disk, and computes nothing.
+/// The thread that schedules the extents of all calls and merges their results. It never waits for
+/// a disk, and computes nothing.
 pub struct ExtentScheduler;
 
 /// A call.
 #[derive(Clone)]
 pub struct ProcessCall(pub Arc<RunningCall>);
 
-/// A subfile that is to be opened.
+/// A subfile to open.
 #[derive(Clone)]
 pub struct SubfileToOpen {
     pub running: Arc<RunningCall>,
@@ -34,32 +34,33 @@ pub struct SubfileToOpen {
     pub thread: usize,
 }
 
-/// A subfile that was opened; nothing if it cannot be.
+/// An opened subfile; `None` if subfile failed.
 #[derive(Clone)]
 pub struct OpenedSubfile(pub Option<OpenSubfile>);
 
-/// Subfiles of a call that were opened.
+/// The opened subfiles of a call.
 struct OpenedSubfiles {
     running: Arc<RunningCall>,
     parts: Vec<OpenSubfile>,
 }
 
-/// A call, and its extents that have not set out.
+/// A call, and its extents that are not scheduled yet.
 struct ExtentSchedule {
     running: Arc<RunningCall>,
-    route: ExtentQueue,
-    /// So many are left.
-    left: u64,
-    /// So many set out together at most.
-    company: usize,
+    queue: ExtentQueue,
+    /// The number of extents that are left.
+    remaining: u64,
+    /// The limit of extents in a batch.
+    batch_limit: usize,
 }
 
-/// Extents that set out together. Only those stay of which more has to be fetched, or to be written.
+/// Extents that are scheduled together. After the first step, only those are left that need a fetch
+/// or have an output to write.
 #[derive(Clone)]
 pub struct ExtentBatch {
     pub running: Arc<RunningCall>,
-    pub visits: Vec<ScheduledExtent>,
-    /// When it set out, if the call is traced.
+    pub extents: Vec<ScheduledExtent>,
+    /// When the batch was scheduled, if the call is traced.
     pub ready_ns: u64,
 }
 
@@ -70,70 +71,72 @@ impl Token for OpenedSubfiles {}
 impl Token for ExtentSchedule {}
 impl Token for ExtentBatch {}
 
-/// The threads that work with extents.
+/// The threads that take part in processing.
 #[derive(Clone, Copy)]
 pub struct ProcessThreads {
     pub scheduler: ThreadRef<ExtentScheduler>,
     pub storage: PoolRef<Storage>,
     pub readers: PoolRef<Reader>,
     pub compute: PoolRef<Compute>,
-    /// So many companies of a call are under way.
+    /// The limit of batches of a call under way.
     pub window: usize,
 }
 
-/// Adds the operation.
+/// Adds the operation to the program.
 ///
-/// Its windows are fixed. An automatic one is the smallest that keeps *a* thread busy; here each disk
-/// has a thread of its own, and all of them should be. And calls that run beside each other would
-/// take the waiting that they cause each other for tokens too many, until hardly any are under way.
+/// Its windows are fixed. An automatic window is the smallest that keeps *one* thread busy; here
+/// each disk has a thread, and all of them should be busy. Concurrent calls also delay each other,
+/// which an automatic window would take for too many tokens and shrink.
 pub fn add_to(
     program: &mut Program,
-    workers: ProcessThreads,
+    threads: ProcessThreads,
 ) -> OperationRef<ProcessCall, ProcessCall> {
-    let ProcessThreads { scheduler, storage, readers, compute, window } = workers;
+    let ProcessThreads { scheduler, storage, readers, compute, window } = threads;
     let open = program.operation("open subfiles", |b| {
         b.on(scheduler)
-            .split_indexed(ProcessCall::numbers, ProcessCall::opening)
-            .on(storage.at(|opening: &SubfileToOpen| opening.thread))
-            .run(Storage::open_part)
+            .split_indexed(ProcessCall::numbers, ProcessCall::subfile_to_open)
+            .on(storage.at(|subfile: &SubfileToOpen| subfile.thread))
+            .run(Storage::open_subfile)
             .named("open")
-            .merge(scheduler, OpenedSubfiles::none, OpenedSubfiles::add)
-            .map(OpenedSubfiles::done)
+            .merge(scheduler, OpenedSubfiles::empty, OpenedSubfiles::add)
+            .map(OpenedSubfiles::into_call)
     });
     let fetch = program.operation("fetch", |b| {
         b.on(scheduler)
             .window(Window::fixed(FETCHES_UNDER_WAY))
-            .split_indexed(ScheduledExtent::pieces, ScheduledExtent::piece)
+            .split_indexed(ScheduledExtent::fetch_numbers, ScheduledExtent::fetch_task)
             .if_else(
                 FetchTask::is_here,
                 |b| {
-                    let read = |_: &mut Reader, piece: FetchTask| piece.read();
+                    let read = |_: &mut Reader, fetch: FetchTask| fetch.read();
                     b.on(readers.at(FetchTask::reader)).run(read).named("read")
                 },
-                |b| b.on(scheduler).run_async(ExtentScheduler::ask).named("ask"),
+                |b| b.on(scheduler).run_async(ExtentScheduler::fetch_from_node).named("ask"),
             )
-            .merge(scheduler, Clone::clone, ScheduledExtent::take)
+            .merge(scheduler, Clone::clone, ScheduledExtent::add_fetched)
     });
-    let visit = program.operation("visit", |b| {
+    let process_extents = program.operation("process extents", |b| {
         b.on(scheduler)
             .window(Window::fixed(BATCH_EXTENTS))
-            .split_indexed(ExtentBatch::numbers, ExtentBatch::visit)
-            .when(ScheduledExtent::lacks_itself_only, |b| {
+            .split_indexed(ExtentBatch::numbers, ExtentBatch::extent)
+            .when(ScheduledExtent::lacks_only_itself, |b| {
                 b.on(readers.at(ScheduledExtent::reader))
                     .run(Reader::fetch)
                     .named("read")
                     .on(compute.any())
-                    .run_async(Compute::see)
-                    .named("see")
+                    .run_async(Compute::process_fetched)
+                    .named("process")
             })
-            .when(ScheduledExtent::lacks_others, |b| {
-                b.call(fetch).on(compute.any()).run_async(Compute::see).named("see")
+            .when(ScheduledExtent::lacks_neighbours, |b| {
+                b.call(fetch).on(compute.any()).run_async(Compute::process_fetched).named("process")
             })
-            .when(ScheduledExtent::is_made, |b| {
-                b.on(storage.at(ScheduledExtent::target_thread)).run(Storage::put).named("write")
+            .when(ScheduledExtent::has_output, |b| {
+                b.on(storage.at(ScheduledExtent::target_thread))
+                    .run(Storage::write_output)
+                    .named("write")
             })
-            .merge(scheduler, Clone::clone, |company: &mut ExtentBatch, _: ScheduledExtent| {
-                company.running.note_done();
+            .merge(scheduler, Clone::clone, |batch: &mut ExtentBatch, _: ScheduledExtent| {
+                batch.running.note_done();
             })
     });
     program.operation("process", |b| {
@@ -146,12 +149,12 @@ pub fn add_to(
             .window(Window::fixed(window))
             .split_while(ExtentSchedule::next)
             .on(compute.any())
-            .run_async(Compute::look)
-            .named("look")
-            .when(ExtentBatch::is_unfinished, |b| b.call(visit))
+            .run_async(Compute::process_cached)
+            .named("process cached")
+            .when(ExtentBatch::is_unfinished, |b| b.call(process_extents))
             .merge(
                 scheduler,
-                |walk: &ExtentSchedule| ProcessCall(walk.running.clone()),
+                |schedule: &ExtentSchedule| ProcessCall(schedule.running.clone()),
                 |_, _: ExtentBatch| (),
             )
             .on(compute.any())
@@ -161,14 +164,14 @@ pub fn add_to(
 }
 
 impl ExtentScheduler {
-    /// Asks another node for something that is wanted with an extent.
-    fn ask(&mut self, piece: FetchTask, next: Continuation<FetchTask>) {
-        piece.ask(move |piece| next.call(piece));
+    /// Asks another node for a neighbour.
+    fn fetch_from_node(&mut self, fetch: FetchTask, next: Continuation<FetchTask>) {
+        fetch.fetch_from_node(move |fetch| next.call(fetch));
     }
 }
 
 impl ProcessCall {
-    /// The numbers of the subfiles that are to be opened.
+    /// Returns the numbers of the subfiles to open.
     fn numbers(&self) -> Range<u64> {
         match self.0.has_parts() {
             true => 0..0,
@@ -176,8 +179,8 @@ impl ProcessCall {
         }
     }
 
-    /// A subfile that is to be opened, if it is here.
-    fn opening(&self, number: u64) -> Option<SubfileToOpen> {
+    /// Returns a subfile to open, if it is on this node.
+    fn subfile_to_open(&self, number: u64) -> Option<SubfileToOpen> {
         let running = self.0.clone();
         let part = *running.work.parts.get(usize::try_from(number).ok()?)?;
         let disk = running.shared.disks.number_of(part.disk).ok()?;
@@ -187,7 +190,7 @@ impl ProcessCall {
 }
 
 impl OpenedSubfiles {
-    fn none(call: &ProcessCall) -> Self {
+    fn empty(call: &ProcessCall) -> Self {
         Self { running: call.0.clone(), parts: Vec::new() }
     }
 
@@ -195,7 +198,7 @@ impl OpenedSubfiles {
         self.parts.extend(opened.0);
     }
 
-    fn done(mut self) -> ProcessCall {
+    fn into_call(mut self) -> ProcessCall {
         self.parts.sort_by_key(|open| open.part.subfile);
         self.running.set_parts(self.parts);
         ProcessCall(self.running)
@@ -204,39 +207,39 @@ impl OpenedSubfiles {
 
 impl ExtentSchedule {
     fn begin(call: ProcessCall) -> Self {
-        let route = call.0.route();
-        let company = call.0.company(route.first(call.0.parts()));
-        Self { running: call.0, left: route.len(), route, company }
+        let queue = call.0.extent_queue();
+        let batch_limit = call.0.batch_limit(queue.first(call.0.parts()));
+        Self { running: call.0, remaining: queue.len(), queue, batch_limit }
     }
 
-    /// The next extents. Towards the end fewer set out together, so that no thread has to wait long
+    /// Returns the next batch. Batches become smaller towards the end, so that no thread waits long
     /// for another one.
     fn next(&mut self) -> Option<ExtentBatch> {
         if self.running.is_stopped() {
             return None;
         }
         let running = self.running.clone();
-        let share = self.left / (4 * running.threads() as u64);
-        let count = usize::try_from(share).unwrap_or(self.company).clamp(1, self.company);
-        let visit = |(part, place)| ScheduledExtent::new(running.clone(), part, place);
-        let next = std::iter::from_fn(|| self.route.next(running.parts()));
-        let visits: Vec<ScheduledExtent> = next.take(count).map(visit).collect();
-        self.left = self.left.saturating_sub(visits.len() as u64);
+        let share = self.remaining / (4 * running.threads() as u64);
+        let count = usize::try_from(share).unwrap_or(self.batch_limit).clamp(1, self.batch_limit);
+        let extent = |(part, place)| ScheduledExtent::new(running.clone(), part, place);
+        let next = std::iter::from_fn(|| self.queue.next(running.parts()));
+        let extents: Vec<ScheduledExtent> = next.take(count).map(extent).collect();
+        self.remaining = self.remaining.saturating_sub(extents.len() as u64);
         let ready_ns = running.timeline().map_or(0, |_| monotonic_ns());
-        (!visits.is_empty()).then(|| ExtentBatch { running, visits, ready_ns })
+        (!extents.is_empty()).then(|| ExtentBatch { running, extents, ready_ns })
     }
 }
 
 impl ExtentBatch {
     fn is_unfinished(&self) -> bool {
-        !self.visits.is_empty()
+        !self.extents.is_empty()
     }
 
     fn numbers(&self) -> Range<u64> {
-        0..self.visits.len() as u64
+        0..self.extents.len() as u64
     }
 
-    fn visit(&self, number: u64) -> Option<ScheduledExtent> {
-        self.visits.get(usize::try_from(number).ok()?).cloned()
+    fn extent(&self, number: u64) -> Option<ScheduledExtent> {
+        self.extents.get(usize::try_from(number).ok()?).cloned()
     }
 }

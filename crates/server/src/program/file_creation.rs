@@ -1,5 +1,5 @@
-//! The interface thread gives new files their names. Subfiles come into being later, each with its
-//! first byte: so a file is there with one transaction, or it is not.
+//! Creation of files by the interface thread. A file exists after one transaction, because each
+//! subfile is created later, with its first byte.
 
 use std::sync::atomic::Ordering;
 
@@ -10,31 +10,31 @@ use pario_proto::{
     FileRecord, Identity, Layout, LayoutChoice, Opened, Reply, ReplyMessage, Striped,
 };
 
-use super::interface::{Interface, forget};
+use super::interface::{Interface, close_failed_open};
 use super::plain_reply;
 use crate::namespace::Created;
 use crate::node_state::InterfaceState;
 
-/// A file that is to be created.
+/// A file to create.
 pub struct FileCreation {
-    /// The client's address space.
+    /// The address space of the client.
     pub space: SpaceId,
-    /// As whom it is known.
+    /// The identity of the client.
     pub who: Identity,
     /// The path.
     pub path: FilePath,
-    /// What it is opened for.
+    /// The access with which the client opens it.
     pub access: Access,
-    /// An existing file is an error.
+    /// Whether an existing file is an error.
     pub is_new: bool,
-    /// Permissions.
+    /// The permissions.
     pub mode: u32,
-    /// The layout wished for.
+    /// The requested layout.
     pub layout: LayoutChoice,
 }
 
 impl Interface {
-    /// Creates a file and opens it, or opens the one that is there.
+    /// Creates a file and opens it, or opens the existing file.
     pub(super) fn create(&self, creation: FileCreation, next: Continuation<ReplyMessage<Bulk>>) {
         let (opened, names) = match (self.begin(&creation), self.shared.names()) {
             (Ok(StartedCreation::New(opened)), Ok(names)) => (opened, names),
@@ -54,31 +54,31 @@ impl Interface {
                 Ok(Created::Existed(_)) => None,
                 Err(failure) => Some(failure),
             };
-            forget(&this.shared, opened.handle, creation.space);
+            close_failed_open(&this.shared, opened.handle, creation.space);
             match failure {
                 Some(failure) => next.call(plain_reply(Err(failure))),
-                // Somebody else was first: the caller gets that file, or is told so.
+                // Another client was first: the caller gets that file, or a failure.
                 None => this.create(creation, next),
             }
         });
     }
 
-    /// Opens a file that is there, or one that is going to get its name.
+    /// Opens an existing file, or a file whose name is not durable yet.
     fn begin(&self, creation: &FileCreation) -> Result<StartedCreation, Failure> {
         let record = match self.plan(creation)? {
-            CreationPlan::Make(record) => record,
+            CreationPlan::Create(record) => record,
             CreationPlan::Open(opened) => return Ok(StartedCreation::Open(opened)),
         };
         let names = self.shared.names()?;
         let FileCreation { space, who, path, access, .. } = creation;
         let epoch = names.grant_epochs.lock().issue();
-        // It is open before it has a name: who deletes it at once leaves it to its creator. Who
-        // creates a file may use it, whatever its mode says.
+        // The file is open before it has a name, so that its creator can use it even if another
+        // client deletes it at once. The creator may use the file, whatever its mode says.
         self.opened(names, *space, who, path, record, (*access, epoch)).map(StartedCreation::New)
     }
 
-    /// Creates files and opens them, or opens those that are there. All new names become durable with
-    /// one transaction.
+    /// Creates files and opens them, or opens the existing ones. One transaction makes all new
+    /// names durable.
     pub(super) fn create_many(
         &self,
         creations: Vec<FileCreation>,
@@ -89,7 +89,7 @@ impl Interface {
         self.create_rest(waiting, results, next);
     }
 
-    /// Creates those files of a request that have no result yet, with their numbers in the request.
+    /// Creates the files of a request that have no result yet, each with its number in the request.
     fn create_rest(
         &self,
         waiting: Vec<(usize, FileCreation)>,
@@ -127,10 +127,10 @@ impl Interface {
                     results[number] = Some(Ok(Opened { is_created: true, ..opened }));
                     continue;
                 }
-                forget(&this.shared, opened.handle, creation.space);
+                close_failed_open(&this.shared, opened.handle, creation.space);
                 match created {
                     Err(failure) => results[number] = Some(Err(failure)),
-                    // Another call, or a file of this one, was first with this path.
+                    // Another call, or another file of this one, was first with this path.
                     Ok(_) => rest.push((number, creation)),
                 }
             }
@@ -138,7 +138,7 @@ impl Interface {
         });
     }
 
-    /// What has to be done for a file to be there.
+    /// Decides whether to create a file or to open the existing one.
     fn plan(&self, creation: &FileCreation) -> Result<CreationPlan, Failure> {
         let names = self.shared.names()?;
         let FileCreation { space, who, path, access, is_new, mode, layout } = creation;
@@ -158,14 +158,14 @@ impl Interface {
                 return Err(Failure::WrongKind { path, why });
             }
             match self.open(names, *space, who, path, *access) {
-                // It was deleted since it was seen: it has to be made after all.
+                // Another client has deleted the file since the lookup, so this call creates it.
                 Err(Failure::NotFound { .. }) => {}
                 opened => return opened.map(CreationPlan::Open),
             }
         }
-        let layout = self.lay_out(names, path, layout)?;
+        let layout = self.choose_layout(names, path, layout)?;
         let now_ns = names.namespace.now_ns();
-        Ok(CreationPlan::Make(FileRecord {
+        Ok(CreationPlan::Create(FileRecord {
             id: names.namespace.new_file_id(),
             kind: creation.layout.kind(),
             layout: Some(layout),
@@ -179,19 +179,19 @@ impl Interface {
         }))
     }
 
-    /// The layout of a new file.
-    fn lay_out(
+    /// Returns the layout of a new file.
+    fn choose_layout(
         &self,
         names: &InterfaceState,
         path: &FilePath,
-        wish: &LayoutChoice,
+        choice: &LayoutChoice,
     ) -> Result<Layout, Failure> {
         let bad = |why: String| Failure::Layout { path: path.clone(), why };
-        let choose = |wish: &DiskChoice| {
-            let disks = self.choose(names, wish).map_err(bad)?;
+        let choose = |choice: &DiskChoice| {
+            let disks = self.choose_disks(names, choice).map_err(bad)?;
             Disks::new(disks).map_err(|error| bad(error.to_string()))
         };
-        let layout = match wish {
+        let layout = match choice {
             LayoutChoice::Striped { unit_bytes, disks } => {
                 let striped =
                     Striped::new(unit_bytes.unwrap_or(DEFAULT_UNIT_BYTES), choose(disks)?);
@@ -211,7 +211,7 @@ impl Interface {
                 let name = map.disk_name(id);
                 return Err(bad(format!("disk {name} is read-only: choose others")));
             }
-            // Better told now than with the first byte.
+            // A node that does not answer fails the creation, not the first write.
             if let Some(failure) = self.shared.peers.trouble(node as usize) {
                 return Err(failure);
             }
@@ -219,9 +219,13 @@ impl Interface {
         Ok(layout)
     }
 
-    /// The disks for a new file: beginning at a different one each time.
-    fn choose(&self, names: &InterfaceState, wish: &DiskChoice) -> Result<Vec<DiskId>, String> {
-        if let DiskChoice::These(disks) = wish {
+    /// Returns the disks for a new file. Each file begins on another disk.
+    fn choose_disks(
+        &self,
+        names: &InterfaceState,
+        choice: &DiskChoice,
+    ) -> Result<Vec<DiskId>, String> {
+        if let DiskChoice::These(disks) = choice {
             return Ok(disks.clone());
         }
         let map = self.shared.map.read();
@@ -241,11 +245,11 @@ impl Interface {
         if usable.is_empty() {
             return Err(format!("there is no disk that can be written to{without}"));
         }
-        let count = match wish {
+        let count = match choice {
             DiskChoice::Count(0) => return Err("zero disks cannot hold a file".to_owned()),
             DiskChoice::Count(count) if *count as usize > usable.len() => {
                 return Err(format!(
-                    "{count} disks are wished for, and {} can be written to{without}",
+                    "the layout asks for {count} disks, and {} can be written to{without}",
                     usable.len()
                 ));
             }
@@ -263,11 +267,11 @@ impl Interface {
 enum StartedCreation {
     /// A file without a name.
     New(Opened),
-    /// One that was there.
+    /// An existing file.
     Open(Opened),
 }
 
 enum CreationPlan {
-    Make(FileRecord),
+    Create(FileRecord),
     Open(Opened),
 }

@@ -1,4 +1,4 @@
-//! The interface thread: it keeps the names, and knows which files are open.
+//! The interface thread: serves the namespace, and tracks open files.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::namespace::SyncMark;
 use crate::node_state::{InterfaceState, NodeState};
 use crate::open_files::OpenFile;
 
-/// A change of rights waits for the descriptions of slow disks no longer than this.
+/// How long a change of rights waits for the descriptions of slow disks.
 const DESCRIBE_WAIT: Duration = Duration::from_secs(2);
 
 /// The interface thread.
@@ -28,13 +28,12 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// The thread of a node.
+    /// Creates the thread of a node.
     pub fn new(shared: Arc<NodeState>) -> Self {
         Self { shared }
     }
 
-    /// Answers a request for names; those that change something are answered when the change is
-    /// durable.
+    /// Serves a namespace request. Replies to a change when it is durable.
     pub fn serve(&mut self, call: NamesCall, next: Continuation<ReplyMessage<Bulk>>) {
         let NamesCall { space, who, request } = call;
         let shared = self.shared.clone();
@@ -94,7 +93,7 @@ impl Interface {
             NamespaceRequest::Remove { path } => {
                 let shared = shared.clone();
                 namespace.remove(who, path, move |removed| {
-                    done(next)(removed.map(|record| let_go(&shared, record)));
+                    done(next)(removed.map(|record| release(&shared, record)));
                 });
             }
             NamespaceRequest::Rename { from, to } => {
@@ -105,7 +104,7 @@ impl Interface {
                             names.description_writer.note_rename(file);
                         }
                         if let Some(record) = renamed.replaced {
-                            let_go(&shared, record);
+                            release(&shared, record);
                         }
                     }));
                 });
@@ -158,14 +157,14 @@ impl Interface {
                 }
                 let shared = shared.clone();
                 namespace.remove_many(who, entries, move |removed| {
-                    let let_go = |removed: Result<Option<FileRecord>, Failure>| {
+                    let release = |removed: Result<Option<FileRecord>, Failure>| {
                         removed.map(|record| {
                             if let Some(record) = record {
-                                let_go(&shared, record);
+                                release(&shared, record);
                             }
                         })
                     };
-                    let each = removed.map(|removed| removed.into_iter().map(let_go).collect());
+                    let each = removed.map(|removed| removed.into_iter().map(release).collect());
                     next.call(plain_reply(each.map(Reply::Each)));
                 });
             }
@@ -177,7 +176,7 @@ impl Interface {
         }
     }
 
-    /// That a request names no more files than one may.
+    /// Checks that a request does not name too many files.
     fn check_count(&self, files: usize) -> Result<(), Failure> {
         if files <= FILES_LIMIT {
             return Ok(());
@@ -186,7 +185,7 @@ impl Interface {
         Err(Failure::Refused { node: self.shared.name().to_owned(), why })
     }
 
-    /// That a user may mark subfiles of a file as synced.
+    /// Checks that a user may mark subfiles of a file as synced.
     fn check_mark(&self, who: &Identity, grant: &Grant) -> Result<(), Failure> {
         if grant.uid == who.uid {
             return self.shared.check_grant(grant, false, true);
@@ -195,7 +194,7 @@ impl Interface {
         Err(Failure::BadGrant { file: grant.file, why })
     }
 
-    /// Changes rights; the operation goes on to tell all nodes.
+    /// Changes rights; the next steps of the operation revoke older grants on all nodes.
     pub fn set_rights(&mut self, call: NamesCall, next: Continuation<RightsChange>) {
         let change = |shared: &NodeState, result: Result<FileRecord, Failure>| {
             let (nodes, epoch) =
@@ -211,8 +210,8 @@ impl Interface {
             return next.fail("a request came to the wrong operation");
         };
         let (after, who, of) = (shared.clone(), call.who, path.clone());
-        let (wish, by) = ((mode, uid, gid), who.uid);
-        names.namespace.change_rights(who, path, wish, move |result| {
+        let (rights, by) = ((mode, uid, gid), who.uid);
+        names.namespace.change_rights(who, path, rights, move |result| {
             if let (Ok(changed), Some(names)) = (&result, &after.names) {
                 names.grant_epochs.lock().note_revocation();
                 let client = after.sessions.name_of(call.space).unwrap_or_default();
@@ -222,8 +221,8 @@ impl Interface {
         });
     }
 
-    /// Has new rights written into the descriptions on the disks, as far as their nodes are there and
-    /// answer soon; the others get them later.
+    /// Writes new rights into the descriptions of the file. Disks that do not answer in time get
+    /// them later.
     pub fn describe_rights(&mut self, change: RightsChange, next: Continuation<RightsChange>) {
         let Some(names) = &self.shared.names else { return next.call(change) };
         let known = change.result.as_ref().ok().map(|record| names.namespace.known_file(record.id));
@@ -252,10 +251,11 @@ impl Interface {
             return Err(Failure::IsADirectory { path: path.clone() });
         }
         let opened = self.opened(names, space, who, path, record, (access, epoch))?;
-        // It may have been deleted since it was looked up, before it was known to be open.
+        // Another client may have deleted the file between the lookup and the registration of the
+        // handle.
         let file = opened.record.id;
         if names.namespace.record(file)?.is_none() && !names.open_files.is_deleted_but_open(file) {
-            forget(&self.shared, opened.handle, space);
+            close_failed_open(&self.shared, opened.handle, space);
             return Err(Failure::NotFound { path: path.clone() });
         }
         Ok(opened)
@@ -287,11 +287,11 @@ impl Interface {
     }
 }
 
-/// AddressNotes which subfiles of a file have been synced.
+/// Marks subfiles of a file as synced.
 ///
 /// The descriptions on the disks say so before the namespace does, and before the sync is
-/// acknowledged: so what was synced and is lost is known to be lost after a rebuild too. A file with
-/// a single synced subfile needs no description to say so: it is there, or the file is unknown.
+/// acknowledged. So a rebuild still knows that a synced subfile is lost. A file with a single
+/// synced subfile needs no description for that: without this subfile the file is unknown.
 fn mark_synced(
     shared: &Arc<NodeState>,
     file: FileId,
@@ -317,8 +317,8 @@ fn mark_synced(
     }
 }
 
-/// The same for several files, with one transaction for all. Files that cannot be marked come with
-/// their failure, and get it back.
+/// Marks subfiles of several files as synced, in one transaction. A file that comes with a failure
+/// gets it back.
 fn mark_many_synced(
     shared: &Arc<NodeState>,
     files: Vec<Result<(FileId, Vec<SubfileIndex>), Failure>>,
@@ -338,7 +338,7 @@ fn mark_many_synced(
         match news {
             Ok(Some((known, mut mark))) => {
                 if known.record.first_synced_count() > 1 {
-                    // Until the descriptions say so.
+                    // Until the descriptions are written.
                     mark.is_owed = true;
                     described.push(known);
                 }
@@ -377,7 +377,7 @@ fn mark_many_synced(
     }
 }
 
-/// The names of all nodes, and whether each holds a part of a file.
+/// Returns the names of all nodes, and whether each holds a part of a file.
 fn nodes_of(shared: &NodeState, record: Option<&FileRecord>) -> Vec<(String, bool)> {
     let layout = record.and_then(|record| record.layout.as_ref());
     let disks = layout.map(|layout| layout.disks().as_slice()).unwrap_or_default();
@@ -386,8 +386,8 @@ fn nodes_of(shared: &NodeState, record: Option<&FileRecord>) -> Vec<(String, boo
     map.nodes.iter().map(|node| (node.name.clone(), has_part(node))).collect()
 }
 
-/// A file was deleted: its subfiles go when nobody has it open.
-fn let_go(shared: &NodeState, record: FileRecord) {
+/// Removes the subfiles of a deleted file when no client has it open.
+fn release(shared: &NodeState, record: FileRecord) {
     let Some(names) = &shared.names else { return };
     names.grant_epochs.lock().note_revocation();
     if let Some(record) = names.open_files.delete(record) {
@@ -395,8 +395,8 @@ fn let_go(shared: &NodeState, record: FileRecord) {
     }
 }
 
-/// A file is not open after all.
-pub(super) fn forget(shared: &NodeState, handle: u64, space: SpaceId) {
+/// Closes a file whose opening has failed.
+pub(super) fn close_failed_open(shared: &NodeState, handle: u64, space: SpaceId) {
     if let Some(names) = &shared.names {
         names.close(handle, space);
     }

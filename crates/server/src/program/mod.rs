@@ -39,56 +39,55 @@ use crate::disks::QUEUE_LIMIT;
 use crate::error::NodeError;
 use crate::node_state::NodeState;
 
-/// So many calls may be under way, besides those that wait for disks, which the door counts;
-/// further requests wait in front of it.
+/// The limit of calls under way, besides those in the queues of the disks. The dispatcher waits
+/// while the limit is reached.
 const CALLS_LIMIT: usize = 4096;
 
-/// So many companies of extents of a call may be under way, and more if there are many disks or
-/// processors.
+/// Batches of extents of one call under way; more if there are many disks or processors.
 const BATCHES_UNDER_WAY: usize = 32;
 
 /// The operations of a node.
 #[derive(Clone, Copy)]
 pub struct Operations {
-    /// Something with the bytes or extents of a subfile.
+    /// Reads or changes the bytes or extents of a subfile.
     pub data: OperationRef<DataCall, ReplyMessage<Bulk>>,
-    /// Something with names, but changing rights.
+    /// Serves a namespace request, except changes of rights.
     pub names: OperationRef<NamesCall, ReplyMessage<Bulk>>,
-    /// Changes rights, and tells all nodes that older grants are not valid.
+    /// Changes rights, and revokes older grants on all nodes.
     pub set_rights: OperationRef<NamesCall, ReplyMessage<Bulk>>,
-    /// Removes the subfiles of deleted files assign_task.
+    /// Removes the subfiles of deleted files on all nodes.
     pub purge: OperationRef<Vec<FileRecord>, Purged>,
-    /// Writes into the descriptions of subfiles, assign_task, what the namespace says of their files.
+    /// Writes what the namespace says of files into their descriptions on all nodes.
     pub describe: OperationRef<Vec<KnownFile>, Described>,
-    /// The same as `data` for a subfile of which this node does not know whether it is there.
+    /// Like `data`, for a subfile of which this node does not know whether it exists.
     pub find_data: OperationRef<DataCall, ReplyMessage<Bulk>>,
-    /// Something that another node wants to be done perform_task.
+    /// Performs a task on this node, for a client or another node.
     pub perform_task: OperationRef<NodeTask, ReplyMessage<Bulk>>,
-    /// NodeTask with extents.
+    /// Processes the extents of a file.
     pub process: OperationRef<ProcessCall, ProcessCall>,
-    /// Parts of extents that another node wants.
+    /// Cuts pieces of extents for another node.
     pub cut: OperationRef<CutCall, ReplyMessage<Bulk>>,
 }
 
-/// A request for a subfile of this node.
+/// A request on a subfile of this node.
 #[derive(Clone, Debug)]
 pub struct DataCall {
-    /// The storage thread that serves the disk.
+    /// The storage thread of the disk.
     pub thread: usize,
     /// The number of the disk.
     pub disk: usize,
-    /// What is asked.
+    /// The request.
     pub request: Request,
-    /// What goes with it.
+    /// The bytes that came with it.
     pub data: Vec<Bulk>,
-    /// Why the subfile cannot be found, if it was looked for.
+    /// The failure of an earlier lookup of the subfile.
     pub failure: Option<Failure>,
 }
 
 impl Token for DataCall {}
 
 impl DataCall {
-    /// Which subfile it is about.
+    /// Returns the grant and the subfile of the request.
     pub fn subfile(&self) -> Option<(&Grant, SubfileLocation)> {
         let of = |disk: &DiskId, place: &ExtentPlacement| SubfileLocation {
             disk: *disk,
@@ -109,26 +108,26 @@ impl DataCall {
         })
     }
 
-    /// How many bytes came with it.
+    /// Returns the number of bytes that came with the request.
     pub fn bytes(&self) -> u64 {
         self.data.iter().map(|segment| segment.len() as u64).sum()
     }
 }
 
-/// A request for names.
+/// A namespace request.
 #[derive(Clone, Debug)]
 pub struct NamesCall {
-    /// The client's address space.
+    /// The address space of the client.
     pub space: SpaceId,
-    /// As whom it is known.
+    /// The identity of the client.
     pub who: Identity,
-    /// What is asked.
+    /// The request.
     pub request: NamespaceRequest,
 }
 
 impl Token for NamesCall {}
 
-/// Rights on their way to all nodes.
+/// A change of rights on its way to all nodes.
 #[derive(Clone, Debug)]
 pub struct RightsChange {
     /// The record with the new rights.
@@ -143,21 +142,21 @@ pub struct RightsChange {
 
 impl Token for RightsChange {}
 
-/// Which deleted files have no subfiles any more.
+/// The result of removing the subfiles of deleted files.
 #[derive(Clone, Debug)]
 pub struct Purged {
     /// All files.
     pub files: Vec<FileId>,
-    /// Nodes that have not removed everything.
+    /// Nodes that have not removed all subfiles.
     pub failed: Vec<u32>,
 }
 
 impl Token for Purged {}
 
-/// Which nodes have not described files.
+/// The result of writing descriptions.
 #[derive(Clone, Debug)]
 pub struct Described {
-    /// Nodes that have not described everything.
+    /// Nodes that have not written all descriptions.
     pub failed: Vec<u32>,
 }
 
@@ -172,8 +171,7 @@ pub fn launch(shared: &Arc<NodeState>) -> Result<(RunningProgram, Operations), N
     let state = shared.clone();
     let interface = program.thread("Interface", move || Interface::new(state.clone()));
     let state = shared.clone();
-    let directory =
-        program.pool("NodeProxy", nodes, move |node| NodeProxy::new(state.clone(), node));
+    let proxies = program.pool("NodeProxy", nodes, move |node| NodeProxy::new(state.clone(), node));
     let state = shared.clone();
     let storage =
         program.pool("Storage", config.storage_threads, move |_| Storage::new(state.clone()));
@@ -192,48 +190,48 @@ pub fn launch(shared: &Arc<NodeState>) -> Result<(RunningProgram, Operations), N
         program.operation("names", |b| b.on(interface).run_async(Interface::serve).named("serve"));
     let state = shared.clone();
     let subfile_tasks = program.operation("subfile tasks", |b| {
-        b.on(directory.thread(me))
-            .map(move |work: NodeTask| {
-                if let NodeTask::Remove { files, epoch } = &work {
+        b.on(proxies.thread(me))
+            .map(move |task: NodeTask| {
+                if let NodeTask::Remove { files, epoch } = &task {
                     state.revoke_removed(files, *epoch);
                 }
-                SubfileTasks::of(&work, &state.disks)
+                SubfileTasks::of(&task, &state.disks)
             })
             .split_indexed(SubfileTasks::numbers, SubfileTasks::task)
             .on(subfile_worker.at(|task: &SubfileTask| task.disk))
-            .run(SubfileWorker::work)
-            .named("work")
-            .merge(directory.thread(me), SubfileTasks::nothing_done, SubfileTaskResults::add)
-            .map(SubfileTaskResults::answer)
+            .run(SubfileWorker::perform)
+            .named("perform")
+            .merge(proxies.thread(me), SubfileTasks::initial_results, SubfileTaskResults::add)
+            .map(SubfileTaskResults::into_reply)
     });
     let perform_task = program.operation("perform task", |b| {
-        b.on(directory.thread(me)).if_else(
+        b.on(proxies.thread(me)).if_else(
             NodeTask::is_for_disks,
             |b| b.call(subfile_tasks),
             |b| b.run(NodeProxy::perform).named("perform"),
         )
     });
     let assign_task = program.operation("assign task", |b| {
-        b.on(directory.at(|work: &AssignedTask| work.node)).if_else(
-            move |work: &AssignedTask| work.node == me,
+        b.on(proxies.at(|assigned: &AssignedTask| assigned.node)).if_else(
+            move |assigned: &AssignedTask| assigned.node == me,
             |b| {
-                b.map(|work| work.work)
+                b.map(|assigned| assigned.task)
                     .call(perform_task)
                     .map(move |answer| TaskOutcome { node: me, result: answer.result.map(|_| ()) })
             },
-            |b| b.run_async(NodeProxy::ask).named("ask"),
+            |b| b.run_async(NodeProxy::ask_node).named("ask"),
         )
     });
     let set_rights = program.operation("set rights", |b| {
         b.on(interface)
             .run_async(Interface::set_rights)
             .named("set rights")
-            .split_indexed(RightsChange::nodes_to_tell, RightsChange::part)
+            .split_indexed(RightsChange::nodes_to_tell, RightsChange::task_of)
             .call(assign_task)
             .merge(interface, Clone::clone, RightsChange::note)
             .run_async(Interface::describe_rights)
             .named("describe rights")
-            .map(RightsChange::answer)
+            .map(RightsChange::into_reply)
     });
     let state = shared.clone();
     let purge = program.operation("purge", |b| {
@@ -242,8 +240,8 @@ pub fn launch(shared: &Arc<NodeState>) -> Result<(RunningProgram, Operations), N
                 move |_: &Vec<FileRecord>| 0..nodes as u64,
                 move |files, node| {
                     let epoch = state.known_grant_epoch();
-                    let work = NodeTask::Remove { files: files.clone(), epoch };
-                    Some(AssignedTask { node: usize::try_from(node).ok()?, work })
+                    let task = NodeTask::Remove { files: files.clone(), epoch };
+                    Some(AssignedTask { node: usize::try_from(node).ok()?, task })
                 },
             )
             .call(assign_task)
@@ -258,7 +256,7 @@ pub fn launch(shared: &Arc<NodeState>) -> Result<(RunningProgram, Operations), N
     });
     let find_data = program.operation("find data", |b| {
         b.on(subfile_worker.at(|call: &DataCall| call.disk))
-            .run(SubfileWorker::find)
+            .run(SubfileWorker::find_subfile)
             .named("find")
             .on(storage.at(|call: &DataCall| call.thread))
             .run(Storage::serve)
@@ -276,8 +274,8 @@ pub fn launch(shared: &Arc<NodeState>) -> Result<(RunningProgram, Operations), N
     });
     let window = BATCHES_UNDER_WAY.max(4 * (config.disks.len() + compute_threads));
     let readers = program.pool("Reader", READERS_PER_DISK * config.disks.len().max(1), |_| Reader);
-    let workers = ProcessThreads { scheduler, storage, readers, compute, window };
-    let process = extent_scheduler::add_to(&mut program, workers);
+    let threads = ProcessThreads { scheduler, storage, readers, compute, window };
+    let process = extent_scheduler::add_to(&mut program, threads);
     let cut = cut::add_to(&mut program, scheduler, storage);
     let run = program.launch(None).map_err(|error| NodeError::Other(error.to_string()))?;
     Ok((
@@ -301,22 +299,22 @@ impl RightsChange {
         0..if self.result.is_ok() { self.nodes.len() as u64 } else { 0 }
     }
 
-    fn part(&self, node: u64) -> Option<AssignedTask> {
+    fn task_of(&self, node: u64) -> Option<AssignedTask> {
         let record = self.result.as_ref().ok()?;
         record.layout.as_ref()?;
         let (file, first_valid, epoch) = (record.id, record.rights_version, self.epoch);
-        let work = NodeTask::Revoke(Revocation { file, first_valid, epoch });
-        Some(AssignedTask { node: usize::try_from(node).ok()?, work })
+        let task = NodeTask::Revoke(Revocation { file, first_valid, epoch });
+        Some(AssignedTask { node: usize::try_from(node).ok()?, task })
     }
 
-    /// A node that holds no part of the file has no use for its grants.
+    /// A node that holds no part of the file uses no grant of it.
     fn note(&mut self, done: TaskOutcome) {
         if let (Err(_), Some((name, true))) = (&done.result, self.nodes.get(done.node)) {
             self.untold.push(name.clone());
         }
     }
 
-    fn answer(mut self) -> ReplyMessage<Bulk> {
+    fn into_reply(mut self) -> ReplyMessage<Bulk> {
         self.untold.sort();
         let untold = self.untold;
         plain_reply(self.result.map(|_| pario_proto::Reply::RightsSet { untold }))
@@ -340,7 +338,7 @@ impl Purged {
     }
 }
 
-/// An answer without data.
+/// Returns a reply without data.
 pub fn plain_reply(result: Result<pario_proto::Reply, Failure>) -> ReplyMessage<Bulk> {
     ReplyMessage { result, data: Vec::new() }
 }

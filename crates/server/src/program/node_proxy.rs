@@ -1,5 +1,5 @@
-//! NodeProxy threads: each has something done by one node. They wait for nothing: other nodes are
-//! asked, and what is to be done on disks of the own node is done by its clerks.
+//! Node proxies, one for each node of the cluster: each passes tasks to its node. A proxy never
+//! waits: another node replies later, and subfile workers perform the tasks for disks of this node.
 
 use std::sync::Arc;
 
@@ -10,27 +10,28 @@ use pario_proto::{Failure, PeerRequest, Reply, ReplyMessage, Request};
 use super::{AssignedTask, NodeTask, TaskOutcome, plain_reply};
 use crate::node_state::NodeState;
 
-/// A directory thread.
+/// A node proxy.
 pub struct NodeProxy {
     shared: Arc<NodeState>,
     node: usize,
 }
 
 impl NodeProxy {
-    /// The thread for a node.
+    /// Creates the proxy of a node.
     pub fn new(shared: Arc<NodeState>, node: usize) -> Self {
         Self { shared, node }
     }
 
-    /// Has another node do something.
-    pub fn ask(&mut self, work: AssignedTask, next: Continuation<TaskOutcome>) {
+    /// Sends a task to another node.
+    pub fn ask_node(&mut self, assigned: AssignedTask, next: Continuation<TaskOutcome>) {
         let node = self.node;
-        let request = match work.work {
+        let request = match assigned.task {
             NodeTask::Remove { files, epoch } => PeerRequest::RemoveSubfiles { files, epoch },
             NodeTask::Describe { files } => PeerRequest::Describe { files },
             NodeTask::Revoke(revocation) => PeerRequest::Revoke(revocation),
-            NodeTask::Make { .. } | NodeTask::Measure { .. } | NodeTask::Sync { .. } => {
-                let why = "a question for another node came without a way back".to_owned();
+            NodeTask::Create { .. } | NodeTask::Measure { .. } | NodeTask::Sync { .. } => {
+                let why = "only this node can perform the task, which was assigned to another one"
+                    .to_owned();
                 let name = self.shared.name().to_owned();
                 let result = Err(Failure::Internal { node: name, why });
                 next.call(TaskOutcome { node, result });
@@ -42,16 +43,16 @@ impl NodeProxy {
         self.shared.peers.ask_then(node, Request::Peer(request), move |answer| {
             let result = answer.and_then(|answer| answer.result).map(|_| ());
             if let (true, Err(failure), Some(names)) = (is_revocation, &result, &shared.names) {
-                tracing::warn!(%failure, "a node has not acknowledged a change of rights");
+                tracing::warn!(%failure, "a node has not acknowledged a change of rights; it will load all revocations");
                 names.uninformed_nodes.lock().insert(node);
             }
             next.call(TaskOutcome { node, result });
         });
     }
 
-    /// Does what concerns no disk.
-    pub fn perform(&mut self, work: NodeTask) -> ReplyMessage<Bulk> {
-        if let NodeTask::Revoke(revocation) = work {
+    /// Performs a task that concerns no disk.
+    pub fn perform(&mut self, task: NodeTask) -> ReplyMessage<Bulk> {
+        if let NodeTask::Revoke(revocation) = task {
             self.shared.revoke(revocation);
         }
         plain_reply(Ok(Reply::Done))

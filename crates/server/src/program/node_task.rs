@@ -1,4 +1,4 @@
-//! What is done by the nodes of a cluster for each other.
+//! Tasks that the nodes of a cluster perform for clients and for each other.
 
 use pario_flow::Token;
 use pario_proto::{
@@ -7,49 +7,50 @@ use pario_proto::{
 
 use crate::node_state::NodeState;
 
-/// Something to be done by one node.
+/// A task for one node.
 #[derive(Clone, Debug)]
 pub struct AssignedTask {
-    /// The node.
+    /// The number of the node.
     pub node: usize,
-    /// What.
-    pub work: NodeTask,
+    /// The task.
+    pub task: NodeTask,
 }
 
 impl Token for AssignedTask {}
 
-/// What a node does.
+/// A task of a node.
 #[derive(Clone, Debug)]
 pub enum NodeTask {
     /// Removes the subfiles of files.
     Remove {
         /// The files.
         files: Vec<FileRecord>,
-        /// The grant epoch: grants of the files are of this one or of one before.
+        /// The grant epoch: grants of the files are of this epoch or an earlier one.
         epoch: u64,
     },
-    /// Writes into the descriptions of subfiles what the namespace says of their files.
+    /// Writes what the namespace says of files into their descriptions.
     Describe {
-        /// The files, with the subfiles that the node should have.
+        /// The files, with the subfiles on disks of the node.
         files: Vec<(KnownFile, Vec<SubfileLocation>)>,
     },
-    /// Grants of before are not valid any more.
+    /// Revokes older grants of a file.
     Revoke(Revocation),
-    /// Makes sure that flat subfiles are there and open.
-    Make {
-        /// The right to.
+    /// Creates flat subfiles that do not exist, and opens them.
+    Create {
+        /// The grant.
         grant: Grant,
-        /// Which, with the numbers of their disks.
+        /// The subfiles, with the numbers of their disks.
         parts: Vec<(usize, SubfileLocation)>,
     },
-    /// Makes subfiles durable.
+    /// Syncs subfiles.
     Sync {
-        /// For each: the number of its disk, the right to, and which one; or why that cannot be.
+        /// For each subfile: the number of its disk, the grant and the subfile; or the reason of a
+        /// refusal.
         subfiles: Vec<Result<(usize, Grant, SubfileLocation), Failure>>,
     },
-    /// Lengths and times.
+    /// Measures lengths and times.
     Measure {
-        /// For each file: the right to, and which subfiles, with the numbers of their disks.
+        /// For each file: the grant and the subfiles, with the numbers of their disks.
         files: Vec<(Grant, Vec<(usize, SubfileLocation)>)>,
     },
 }
@@ -57,14 +58,14 @@ pub enum NodeTask {
 impl Token for NodeTask {}
 
 impl NodeTask {
-    /// Whether disks have to be touched, which may take long.
+    /// Returns whether the task accesses disks, which may take long.
     pub fn is_for_disks(&self) -> bool {
         !matches!(self, NodeTask::Revoke(_))
     }
 }
 
 impl AssignedTask {
-    /// Has a node describe those of some files that have subfiles on its disks.
+    /// Returns the task of a node to describe those files that have subfiles on its disks.
     pub fn describe(shared: &NodeState, files: &[KnownFile], node: u64) -> Option<Self> {
         let map = shared.map.read();
         let is_there = |disk| map.disk(disk).is_some_and(|(of, _)| u64::from(of) == node);
@@ -80,34 +81,34 @@ impl AssignedTask {
             }
         }
         let node = usize::try_from(node).ok()?;
-        (!found.is_empty()).then_some(Self { node, work: NodeTask::Describe { files: found } })
+        (!found.is_empty()).then_some(Self { node, task: NodeTask::Describe { files: found } })
     }
 
-    /// What this node has to do to describe files, if all their disks are here.
+    /// Returns the task to describe files, if all their disks are on this node.
     pub fn describe_here(shared: &NodeState, files: &[KnownFile]) -> Option<NodeTask> {
         let me = u64::try_from(shared.me).ok()?;
-        let work = Self::describe(shared, files, me)?.work;
+        let task = Self::describe(shared, files, me)?.task;
         let disks = |file: &KnownFile| {
             file.record.layout.as_ref().map_or(0, |layout| layout.disks().as_slice().len())
         };
         let all: usize = files.iter().map(disks).sum();
-        match &work {
+        match &task {
             NodeTask::Describe { files }
                 if files.iter().map(|(_, parts)| parts.len()).sum::<usize>() == all =>
             {
-                Some(work)
+                Some(task)
             }
             _ => None,
         }
     }
 }
 
-/// What came of it.
+/// The outcome of a task on one node.
 #[derive(Clone, Debug)]
 pub struct TaskOutcome {
-    /// The node.
+    /// The number of the node.
     pub node: usize,
-    /// Whether it is done.
+    /// Whether the task is done.
     pub result: Result<(), Failure>,
 }
 

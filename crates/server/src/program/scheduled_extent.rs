@@ -1,4 +1,5 @@
-//! An extent on its way through the threads of a node, and what is shown to a task with it.
+//! A scheduled extent: an extent on its way through the threads of a node, with the neighbours that
+//! its task needs.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,44 +19,44 @@ use crate::disks::NodeDisk;
 use crate::operation::{Outcome, Stored, Wanted};
 use crate::processing::{Awaited, OpenSubfile, RunningCall};
 
-/// An extent on its way.
+/// A scheduled extent.
 #[derive(Clone)]
 pub struct ScheduledExtent {
     pub running: Arc<RunningCall>,
     pub place: ExtentPlacement,
-    /// Its subfile, among those here.
+    /// The number of its subfile among the open ones.
     pub part: usize,
-    /// The extent itself, once it is known.
-    pub found: Option<Option<Extent>>,
-    /// What the task wants to see with it, if it wants something.
-    wants: Option<Arc<NeighbourSet>>,
-    /// What the task has made of it, if that is to be written.
-    pub made: Option<Arc<Outcome>>,
-    /// When the last fetched part arrived, if the call is traced.
+    /// The extent, once it is read; the inner `None` says that it does not exist.
+    pub content: Option<Option<Extent>>,
+    /// The neighbours that the task needs, if any.
+    neighbours: Option<Arc<NeighbourSet>>,
+    /// The output of the task, if it must be written.
+    pub output: Option<Arc<Outcome>>,
+    /// When the last fetch ended, if the call is traced.
     ready_ns: u64,
 }
 
-/// Parts of other extents that a task wants to see with one.
+/// Pieces of other extents that a task needs with one extent.
 struct NeighbourSet {
     wanted: Vec<Wanted>,
-    /// As far as they are there.
-    gathered: Mutex<Vec<Option<Bulk>>>,
+    /// The pieces that are fetched so far.
+    fetched: Mutex<Vec<Option<Bulk>>>,
 }
 
-/// One of them.
+/// One of the pieces.
 #[derive(Clone)]
 struct NeighbourSlot {
-    wants: Arc<NeighbourSet>,
+    set: Arc<NeighbourSet>,
     number: usize,
 }
 
-/// Something that is fetched for a visit.
+/// A fetch for a scheduled extent.
 #[derive(Clone)]
 pub struct FetchTask {
-    visit: ScheduledExtent,
-    /// What of another extent; nothing for the extent itself.
-    wish: Option<NeighbourSlot>,
-    /// Its subfile, if it is here.
+    extent: ScheduledExtent,
+    /// The neighbour to fetch; `None` for the extent itself.
+    neighbour: Option<NeighbourSlot>,
+    /// The number of the subfile among the open ones, if it is on this node.
     part: Option<usize>,
 }
 
@@ -63,90 +64,92 @@ impl Token for ScheduledExtent {}
 impl Token for FetchTask {}
 
 impl ScheduledExtent {
-    /// An extent that sets out.
+    /// Schedules an extent.
     pub fn new(running: Arc<RunningCall>, part: usize, place: ExtentPlacement) -> Self {
         let task = running.task();
         let wanted = task.map_or_else(Vec::new, |task| task.wants(place));
-        let wants = (!wanted.is_empty()).then(|| {
-            let gathered = Mutex::new(vec![None; wanted.len()]);
-            Arc::new(NeighbourSet { wanted, gathered })
+        let neighbours = (!wanted.is_empty()).then(|| {
+            let fetched = Mutex::new(vec![None; wanted.len()]);
+            Arc::new(NeighbourSet { wanted, fetched })
         });
-        Self { running, place, part, found: None, wants, made: None, ready_ns: 0 }
+        Self { running, place, part, content: None, neighbours, output: None, ready_ns: 0 }
     }
 
-    /// Takes what is at hand, without touching a disk; whether that is all that is needed.
-    pub fn look(&mut self) -> bool {
+    /// Loads the extent and its neighbours from the cache, without a disk access. Returns whether
+    /// nothing else is needed.
+    pub fn load_cached(&mut self) -> bool {
         let running = &self.running;
-        self.found = at_hand(&running.parts()[self.part], self.place);
-        if let Some(found) = &self.found {
+        self.content = cached_extent(&running.parts()[self.part], self.place);
+        if let Some(found) = &self.content {
             running.note_found(found.as_ref().map(len_of), true);
         }
-        if let Some(wants) = &self.wants {
-            let mut gathered = wants.gathered.lock();
-            for (wanted, slot) in wants.wanted.iter().zip(gathered.iter_mut()) {
+        if let Some(set) = &self.neighbours {
+            let mut fetched = set.fetched.lock();
+            for (wanted, slot) in set.wanted.iter().zip(fetched.iter_mut()) {
                 let Some(part) = running.part_of(wanted.place) else { continue };
-                if let Some(extent) = at_hand(&running.parts()[part], wanted.place) {
+                if let Some(extent) = cached_extent(&running.parts()[part], wanted.place) {
                     *slot = cut(running, wanted, extent.as_ref());
                 }
             }
         }
-        running.is_stopped() || (self.found.is_some() && self.has_others())
+        running.is_stopped() || (self.content.is_some() && self.has_neighbours())
     }
 
-    /// Whether everything is there that the task wants to see with the extent.
-    fn has_others(&self) -> bool {
-        let wants = self.wants.as_ref();
-        wants.is_none_or(|wants| wants.gathered.lock().iter().all(Option::is_some))
+    /// Returns whether all neighbours are fetched.
+    fn has_neighbours(&self) -> bool {
+        let set = self.neighbours.as_ref();
+        set.is_none_or(|set| set.fetched.lock().iter().all(Option::is_some))
     }
 
-    /// Whether only the extent itself has to be read.
-    pub fn lacks_itself_only(&self) -> bool {
-        self.found.is_none() && !self.running.is_stopped() && self.has_others()
+    /// Returns whether only the extent itself must be read.
+    pub fn lacks_only_itself(&self) -> bool {
+        self.content.is_none() && !self.running.is_stopped() && self.has_neighbours()
     }
 
-    /// Whether other things have to be fetched.
-    pub fn lacks_others(&self) -> bool {
-        !self.running.is_stopped() && !self.has_others()
+    /// Returns whether neighbours must be fetched.
+    pub fn lacks_neighbours(&self) -> bool {
+        !self.running.is_stopped() && !self.has_neighbours()
     }
 
-    /// Whether an extent was made that is to be written.
-    pub fn is_made(&self) -> bool {
-        self.made.is_some() && !self.running.is_stopped()
+    /// Returns whether the task has produced an extent to write.
+    pub fn has_output(&self) -> bool {
+        self.output.is_some() && !self.running.is_stopped()
     }
 
-    /// The reader that fetches the extent.
+    /// Returns the reader of the extent.
     pub fn reader(&self) -> usize {
         reader_of(self.running.parts()[self.part].disk, self.place)
     }
 
-    /// The numbers of what could be fetched: 0 for the extent itself.
-    pub fn pieces(&self) -> Range<u64> {
-        0..self.wants.as_ref().map_or(0, |wants| wants.wanted.len()) as u64 + 1
+    /// Returns the numbers of possible fetches: 0 for the extent itself, then the neighbours.
+    pub fn fetch_numbers(&self) -> Range<u64> {
+        0..self.neighbours.as_ref().map_or(0, |set| set.wanted.len()) as u64 + 1
     }
 
-    /// Something to be fetched, unless it is there.
-    pub fn piece(&self, number: u64) -> Option<FetchTask> {
-        let wish = usize::try_from(number).ok()?.checked_sub(1).zip(self.wants.clone());
-        let wish = wish.map(|(number, wants)| NeighbourSlot { wants, number });
-        let (is_there, place) = match &wish {
-            Some(wish) => (wish.is_fulfilled(), wish.wanted().place),
-            None => (self.found.is_some(), self.place),
+    /// Returns a fetch by its number, unless it is done.
+    pub fn fetch_task(&self, number: u64) -> Option<FetchTask> {
+        let neighbour = usize::try_from(number).ok()?.checked_sub(1).zip(self.neighbours.clone());
+        let neighbour = neighbour.map(|(number, set)| NeighbourSlot { set, number });
+        let (is_there, place) = match &neighbour {
+            Some(neighbour) => (neighbour.is_fetched(), neighbour.wanted().place),
+            None => (self.content.is_some(), self.place),
         };
         let part = self.running.part_of(place);
-        (!is_there).then(|| FetchTask { visit: self.clone(), wish, part })
+        (!is_there).then(|| FetchTask { extent: self.clone(), neighbour, part })
     }
 
-    /// Something that was fetched is there.
-    pub fn take(&mut self, piece: FetchTask) {
-        if piece.wish.is_none() {
-            self.found = piece.visit.found;
+    /// Takes the result of a fetch.
+    pub fn add_fetched(&mut self, fetch: FetchTask) {
+        if fetch.neighbour.is_none() {
+            self.content = fetch.extent.content;
         }
         self.note_ready();
     }
 
-    /// What a compute thread has to wait for before it can show the extent, and until when.
+    /// Returns what a compute thread waits for before it can process the extent, and when that was
+    /// ready.
     pub fn awaited(&self) -> (Awaited, u64) {
-        let awaited = if self.wants.is_some() { Awaited::Neighbours } else { Awaited::Disk };
+        let awaited = if self.neighbours.is_some() { Awaited::Neighbours } else { Awaited::Disk };
         (awaited, self.ready_ns)
     }
 
@@ -159,91 +162,93 @@ impl ScheduledExtent {
         match read(&self.running, self.part, self.place) {
             Ok(extent) => {
                 self.running.note_found(extent.as_ref().map(len_of), false);
-                self.found = Some(extent);
+                self.content = Some(extent);
                 self.note_ready();
             }
             Err(failure) => self.running.fail(failure),
         }
     }
 
-    /// What the task wanted to see with it.
+    /// Returns the fetched neighbours.
     pub fn neighbours(&self) -> Vec<Bulk> {
-        let wants = self.wants.as_ref();
-        wants.map_or_else(Vec::new, |wants| {
-            wants.gathered.lock().iter().flatten().cloned().collect()
-        })
+        let set = self.neighbours.as_ref();
+        set.map_or_else(Vec::new, |set| set.fetched.lock().iter().flatten().cloned().collect())
     }
 }
 
 impl NeighbourSlot {
     fn wanted(&self) -> &Wanted {
-        &self.wants.wanted[self.number]
+        &self.set.wanted[self.number]
     }
 
-    fn is_fulfilled(&self) -> bool {
-        self.wants.gathered.lock()[self.number].is_some()
+    fn is_fetched(&self) -> bool {
+        self.set.fetched.lock()[self.number].is_some()
     }
 
-    fn fulfil(&self, bytes: Option<Bulk>) {
-        self.wants.gathered.lock()[self.number] = bytes;
+    fn set(&self, bytes: Option<Bulk>) {
+        self.set.fetched.lock()[self.number] = bytes;
     }
 }
 
 impl FetchTask {
-    /// Whether it is at this node.
+    /// Returns whether the data is on this node.
     pub fn is_here(&self) -> bool {
         self.part.is_some()
     }
 
-    /// The reader that fetches it.
+    /// Returns the reader for the fetch.
     pub fn reader(&self) -> usize {
-        let place = self.wish.as_ref().map_or(self.visit.place, |wish| wish.wanted().place);
-        self.part.map_or(0, |part| reader_of(self.visit.running.parts()[part].disk, place))
+        let place =
+            self.neighbour.as_ref().map_or(self.extent.place, |neighbour| neighbour.wanted().place);
+        self.part.map_or(0, |part| reader_of(self.extent.running.parts()[part].disk, place))
     }
 
-    /// Reads it from a disk of this node.
+    /// Fetches from a disk of this node.
     pub fn read(mut self) -> Self {
-        let running = self.visit.running.clone();
+        let running = self.extent.running.clone();
         if running.is_stopped() {
             return self;
         }
-        match (&self.wish, self.part) {
-            (Some(wish), Some(part)) => match read(&running, part, wish.wanted().place) {
-                Ok(extent) => wish.fulfil(cut(&running, wish.wanted(), extent.as_ref())),
+        match (&self.neighbour, self.part) {
+            (Some(neighbour), Some(part)) => match read(&running, part, neighbour.wanted().place) {
+                Ok(extent) => neighbour.set(cut(&running, neighbour.wanted(), extent.as_ref())),
                 Err(failure) => running.fail(failure),
             },
-            _ => self.visit.read(),
+            _ => self.extent.read(),
         }
         self
     }
 
-    /// Asks the node that has it; `then` is told when it is there, or will never be.
-    pub fn ask(self, then: impl FnOnce(Self) + Send + 'static) {
+    /// Fetches from another node. Calls `then` when the fetch has ended, also if it failed.
+    pub fn fetch_from_node(self, then: impl FnOnce(Self) + Send + 'static) {
         if self.node().is_some() {
-            return self.ask_node(then);
+            return self.send_request(then);
         }
-        // Nodes may have joined that this one has not heard of.
-        let shared = self.visit.running.shared.clone();
-        shared.map_waiters.wait_for_map(move || self.ask_node(then));
+        // This node may not know a node that has joined lately.
+        let shared = self.extent.running.shared.clone();
+        shared.map_waiters.wait_for_map(move || self.send_request(then));
     }
 
-    /// The node that has it, as far as this node knows the others.
+    /// Returns the node that has the neighbour, if this node knows it.
     fn node(&self) -> Option<(SubfileLocation, usize)> {
-        let running = &self.visit.running;
-        let place = self.wish.as_ref()?.wanted().place;
+        let running = &self.extent.running;
+        let place = self.neighbour.as_ref()?.wanted().place;
         let part = running.work.parts.get(place.subfile.0 as usize).copied()?;
         let (node, _) = running.shared.map.read().disk(part.disk)?;
         Some((part, usize::try_from(node).ok()?))
     }
 
-    fn ask_node(self, then: impl FnOnce(Self) + Send + 'static) {
-        let running = self.visit.running.clone();
-        let Some(wish) = self.wish.clone() else {
+    fn send_request(self, then: impl FnOnce(Self) + Send + 'static) {
+        let running = self.extent.running.clone();
+        let Some(neighbour) = self.neighbour.clone() else {
             unreachable!("the extent itself is at this node")
         };
-        let wanted = wish.wanted();
+        let wanted = neighbour.wanted();
         let Some((part, node)) = self.node() else {
-            running.fail_at(Some(wanted.place), "no node of the cluster has it".to_owned());
+            running.fail_at(
+                Some(wanted.place),
+                "no node of the cluster has the disk of this extent".to_owned(),
+            );
             return then(self);
         };
         let request = ProcessRequest::Cut {
@@ -256,7 +261,7 @@ impl FetchTask {
             match answer.and_then(one_piece) {
                 Ok(bytes) => {
                     running.note_neighbour(bytes.len() as u64);
-                    wish.fulfil(Some(bytes));
+                    neighbour.set(Some(bytes));
                 }
                 Err(failure) => running.fail(failure),
             }
@@ -268,13 +273,15 @@ impl FetchTask {
 fn one_piece(answer: ReplyMessage<Bulk>) -> Result<Bulk, Failure> {
     match (answer.result?, answer.data.into_iter().next()) {
         (Reply::Cut, Some(bytes)) => Ok(bytes),
-        _ => Err(Failure::Invalid("a node has answered something else".to_owned())),
+        _ => Err(Failure::Invalid(
+            "a node has sent a reply that does not fit the request".to_owned(),
+        )),
     }
 }
 
-/// What is known of an extent without touching a disk: nothing; that there is none; itself. What is
-/// wrong with it shows when it is read.
-fn at_hand(open: &OpenSubfile, place: ExtentPlacement) -> Option<Option<Extent>> {
+/// Returns an extent from the cache: `None` if only a read can tell, `Some(None)` if it does not
+/// exist. A read reports a damaged extent.
+fn cached_extent(open: &OpenSubfile, place: ExtentPlacement) -> Option<Option<Extent>> {
     let Some(file) = &open.file else { return Some(None) };
     match file.at_hand(place.extent.0) {
         Ok(AtHand::Extent(extent)) => Some(Some(extent)),
@@ -308,7 +315,7 @@ pub fn read_extent(
     Ok(found)
 }
 
-/// The part of an extent that a task wants to see.
+/// Returns the piece of an extent that a task needs.
 fn cut(running: &RunningCall, wanted: &Wanted, extent: Option<&Extent>) -> Option<Bulk> {
     match running.operation.cut(&wanted.what, extent.map(stored)) {
         Ok(bytes) => Some(Bulk::from(bytes)),
@@ -319,12 +326,12 @@ fn cut(running: &RunningCall, wanted: &Wanted, extent: Option<&Extent>) -> Optio
     }
 }
 
-/// Header and body.
+/// Returns header and body.
 pub fn stored(extent: &Extent) -> Stored<'_> {
     Stored { header: extent.header(), body: extent.body() }
 }
 
-/// Bytes of header and body.
+/// Returns the number of bytes of header and body.
 pub fn len_of(extent: &Extent) -> u64 {
     (extent.header().len() + extent.body().len()) as u64
 }

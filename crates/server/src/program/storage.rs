@@ -20,12 +20,12 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// A thread that serves some disks.
+    /// Creates a storage thread.
     pub fn new(shared: Arc<NodeState>) -> Self {
         Self { shared }
     }
 
-    /// Does what a request asks for. Grants were checked at the door.
+    /// Serves a request. The dispatcher has checked its grant.
     pub fn serve(&mut self, call: DataCall) -> ReplyMessage<Bulk> {
         let shared = self.shared.clone();
         let disk = shared.disks.disk(call.disk);
@@ -114,7 +114,8 @@ impl Storage {
         Ok(plain_reply(Ok(done)))
     }
 
-    /// Sets the time of a flat subfile. The first one of an empty file is made, to keep the time.
+    /// Sets the time of a flat subfile. Creates the first subfile of an empty file, which keeps the
+    /// time.
     fn set_modified(
         &self,
         disk: &NodeDisk,
@@ -159,14 +160,14 @@ fn read(
     Ok(ReplyMessage { result: Ok(Reply::Read { lens }), data: vec![buffer.freeze()] })
 }
 
-/// What there is to read in a subfile that has not come into being.
+/// Returns the reply to a read of a lazy subfile: no bytes.
 fn nothing_read(ranges: &[SubfileRange]) -> Result<ReplyMessage<Bulk>, Failure> {
     total_of(ranges)?;
     let lens = vec![0; ranges.len()];
     Ok(ReplyMessage { result: Ok(Reply::Read { lens }), data: vec![BulkBuffer::new(0).freeze()] })
 }
 
-/// Writes ranges from segments that follow each other, wherever they were cut.
+/// Writes ranges from consecutive segments, whose borders need not match those of the ranges.
 fn write(
     disk: &NodeDisk,
     flat: &FlatFile,
@@ -230,7 +231,7 @@ fn read_extent(
     Ok(ReplyMessage { result: Ok(Reply::Extent { is_there: true }), data: vec![header, body] })
 }
 
-/// The body of an extent as it lies in memory, without a copy.
+/// Returns the body of an extent without a copy.
 fn body_of(extent: pario_store::Extent) -> bytes::Bytes {
     struct Body(pario_store::Extent);
     impl AsRef<[u8]> for Body {

@@ -1,5 +1,5 @@
-//! Clerks, one per disk: each makes, measures and removes subfiles of its disk for others. So a disk that does not
-//! answer holds up only what is wanted of it.
+//! Subfile workers, one per disk: each creates, measures, describes, syncs and removes subfiles of
+//! its disk. So a disk that does not answer delays only its own tasks.
 
 use std::sync::Arc;
 
@@ -14,32 +14,31 @@ use crate::disks::{NodeDisk, NodeDisks};
 use crate::lazy_subfiles::SubfileLookup;
 use crate::node_state::NodeState;
 
-/// A subfile_worker.
+/// A subfile worker.
 pub struct SubfileWorker {
     shared: Arc<NodeState>,
 }
 
-/// SubfileAction the clerks of a node have to do for one request.
+/// The tasks of the subfile workers for one request.
 #[derive(Clone, Debug)]
 pub struct SubfileTasks {
     tasks: Vec<SubfileTask>,
-    /// How many files are measured; nothing if something else is done.
+    /// The number of files to measure; `None` for other requests.
     measured: Option<usize>,
-    /// For each subfile to be synced: whether it is there, before that is known. Nothing if something
-    /// else is done.
+    /// For each subfile to sync: whether it exists, `false` at first. `None` for other requests.
     synced: Option<Vec<Result<bool, Failure>>>,
-    /// SubfileAction cannot be done by any subfile_worker.
+    /// A failure that concerns no worker.
     failure: Option<Failure>,
 }
 
 impl Token for SubfileTasks {}
 
-/// SubfileAction one subfile_worker has to do.
+/// The task of one subfile worker.
 #[derive(Clone, Debug)]
 pub struct SubfileTask {
     /// The number of its disk.
     pub disk: usize,
-    what: SubfileAction,
+    action: SubfileAction,
 }
 
 impl Token for SubfileTask {}
@@ -48,33 +47,33 @@ impl Token for SubfileTask {}
 enum SubfileAction {
     /// Removes subfiles.
     Remove(Vec<(FileId, u32)>),
-    /// Writes into descriptions what the namespace says of files.
+    /// Writes what the namespace says of files into their descriptions.
     Describe(Vec<(KnownFile, u32)>),
-    /// Makes and opens flat subfiles.
-    Make(Vec<(Grant, SubfileLocation)>),
-    /// Measures subfiles; with the number of the file among those asked for.
+    /// Creates and opens flat subfiles.
+    Create(Vec<(Grant, SubfileLocation)>),
+    /// Measures subfiles, each with the number of its file in the request.
     Measure { subfiles: Vec<(usize, Grant, SubfileLocation)>, is_strict: bool },
-    /// Makes subfiles durable; with the number of each among those asked for.
+    /// Syncs subfiles, each with its number in the request.
     Sync(Vec<(usize, Grant, SubfileLocation)>),
 }
 
-/// SubfileAction a subfile_worker has done.
+/// The result of one task.
 #[derive(Clone, Debug)]
 pub enum SubfileTaskResult {
-    /// Subfiles are measured, or something else is done.
+    /// The sizes of measured subfiles; empty for other tasks.
     Measured(Result<Vec<(usize, SubfileMeasure)>, Failure>),
-    /// Subfiles are durable, as far as they are there.
+    /// For each subfile to sync: whether it exists.
     Synced(Vec<(usize, Result<bool, Failure>)>),
 }
 
 impl Token for SubfileTaskResult {}
 
-/// SubfileAction all clerks have done.
+/// The results of all tasks of a request.
 #[derive(Clone, Debug)]
 pub struct SubfileTaskResults {
-    /// For each file; nothing if something else was done.
+    /// The sizes of the subfiles of each file; `None` for other requests.
     measures: Option<Vec<Vec<SubfileMeasure>>>,
-    /// For each subfile to be synced; nothing if something else was done.
+    /// For each subfile to sync: whether it exists. `None` for other requests.
     synced: Option<Vec<Result<bool, Failure>>>,
     failure: Option<Failure>,
 }
@@ -82,15 +81,15 @@ pub struct SubfileTaskResults {
 impl Token for SubfileTaskResults {}
 
 impl SubfileTasks {
-    /// Which subfile_worker has to do what.
-    pub fn of(work: &NodeTask, disks: &NodeDisks) -> Self {
+    /// Returns the tasks of the workers for a task of the node.
+    pub fn of(task: &NodeTask, disks: &NodeDisks) -> Self {
         let (mut tasks, mut failure, mut synced) = (Vec::new(), None, None);
-        let measured = match work {
+        let measured = match task {
             NodeTask::Remove { files, .. } => {
                 for record in files {
                     for (disk, index) in disks.parts_of(record) {
                         if let SubfileAction::Remove(subfiles) =
-                            find(&mut tasks, disk, || SubfileAction::Remove(Vec::new()))
+                            action_of(&mut tasks, disk, || SubfileAction::Remove(Vec::new()))
                         {
                             subfiles.push((record.id, index));
                         }
@@ -109,7 +108,7 @@ impl SubfileTasks {
                             }
                         };
                         if let SubfileAction::Describe(subfiles) =
-                            find(&mut tasks, disk, || SubfileAction::Describe(Vec::new()))
+                            action_of(&mut tasks, disk, || SubfileAction::Describe(Vec::new()))
                         {
                             subfiles.push((file.clone(), part.subfile.0));
                         }
@@ -117,10 +116,10 @@ impl SubfileTasks {
                 }
                 None
             }
-            NodeTask::Make { grant, parts } => {
+            NodeTask::Create { grant, parts } => {
                 for &(disk, part) in parts {
-                    if let SubfileAction::Make(subfiles) =
-                        find(&mut tasks, disk, || SubfileAction::Make(Vec::new()))
+                    if let SubfileAction::Create(subfiles) =
+                        action_of(&mut tasks, disk, || SubfileAction::Create(Vec::new()))
                     {
                         subfiles.push((grant.clone(), part));
                     }
@@ -134,7 +133,7 @@ impl SubfileTasks {
                     for &(disk, part) in parts {
                         let none = || SubfileAction::Measure { subfiles: Vec::new(), is_strict };
                         if let SubfileAction::Measure { subfiles, .. } =
-                            find(&mut tasks, disk, none)
+                            action_of(&mut tasks, disk, none)
                         {
                             subfiles.push((number, grant.clone(), part));
                         }
@@ -146,7 +145,7 @@ impl SubfileTasks {
                 for (number, subfile) in subfiles.iter().enumerate() {
                     let Ok((disk, grant, part)) = subfile else { continue };
                     if let SubfileAction::Sync(subfiles) =
-                        find(&mut tasks, *disk, || SubfileAction::Sync(Vec::new()))
+                        action_of(&mut tasks, *disk, || SubfileAction::Sync(Vec::new()))
                     {
                         subfiles.push((number, grant.clone(), *part));
                     }
@@ -163,38 +162,38 @@ impl SubfileTasks {
         Self { tasks, measured, synced, failure }
     }
 
-    /// The numbers of the tasks.
+    /// Returns the numbers of the tasks.
     pub fn numbers(&self) -> std::ops::Range<u64> {
         0..self.tasks.len() as u64
     }
 
-    /// A task by its number.
+    /// Returns a task by its number.
     pub fn task(&self, number: u64) -> Option<SubfileTask> {
         self.tasks.get(usize::try_from(number).ok()?).cloned()
     }
 
-    /// Before any subfile_worker has done anything.
-    pub fn nothing_done(&self) -> SubfileTaskResults {
+    /// Returns the results before any task is done.
+    pub fn initial_results(&self) -> SubfileTaskResults {
         let measures = self.measured.map(|files| vec![Vec::new(); files]);
         SubfileTaskResults { measures, synced: self.synced.clone(), failure: self.failure.clone() }
     }
 }
 
-/// SubfileAction a disk's subfile_worker has to do so far.
-fn find(
+/// Returns the action of a disk's worker, which `none` creates.
+fn action_of(
     tasks: &mut Vec<SubfileTask>,
     disk: usize,
     none: impl FnOnce() -> SubfileAction,
 ) -> &mut SubfileAction {
     let at = tasks.iter().position(|task| task.disk == disk).unwrap_or_else(|| {
-        tasks.push(SubfileTask { disk, what: none() });
+        tasks.push(SubfileTask { disk, action: none() });
         tasks.len() - 1
     });
-    &mut tasks[at].what
+    &mut tasks[at].action
 }
 
 impl SubfileTaskResults {
-    /// A subfile_worker is done.
+    /// Adds the result of a task.
     pub fn add(&mut self, done: SubfileTaskResult) {
         match done {
             SubfileTaskResult::Synced(done) => {
@@ -215,8 +214,8 @@ impl SubfileTaskResults {
         }
     }
 
-    /// SubfileAction is answered.
-    pub fn answer(self) -> ReplyMessage<Bulk> {
+    /// Returns the reply to the request.
+    pub fn into_reply(self) -> ReplyMessage<Bulk> {
         plain_reply(match (self.failure, self.measures, self.synced) {
             (Some(failure), ..) => Err(failure),
             (None, Some(measures), _) => Ok(Reply::Measured(measures)),
@@ -227,15 +226,15 @@ impl SubfileTaskResults {
 }
 
 impl SubfileWorker {
-    /// A subfile_worker of a node.
+    /// Creates a worker of a node.
     pub fn new(shared: Arc<NodeState>) -> Self {
         Self { shared }
     }
 
-    /// Does what is to be done on its disk.
-    pub fn work(&mut self, task: SubfileTask) -> SubfileTaskResult {
+    /// Performs a task.
+    pub fn perform(&mut self, task: SubfileTask) -> SubfileTaskResult {
         let disk = self.shared.disks.disk(task.disk);
-        SubfileTaskResult::Measured(match task.what {
+        SubfileTaskResult::Measured(match task.action {
             SubfileAction::Sync(subfiles) => {
                 return SubfileTaskResult::Synced(self.sync(disk, subfiles));
             }
@@ -244,7 +243,7 @@ impl SubfileWorker {
                 .into_iter()
                 .try_for_each(|(file, index)| disk.describe(&file, index))
                 .map(|()| Vec::new()),
-            SubfileAction::Make(subfiles) => subfiles
+            SubfileAction::Create(subfiles) => subfiles
                 .into_iter()
                 .try_for_each(|(grant, part)| {
                     self.shared.flat_or_create(disk, &grant, part).map(|_| ())
@@ -254,7 +253,7 @@ impl SubfileWorker {
                 .into_iter()
                 .map(|(file, grant, part)| match self.measure(disk, &grant, part) {
                     Err(Failure::SubfileMissing { .. }) if !is_strict => {
-                        Ok((file, nothing_of(part)))
+                        Ok((file, absent_measure(part)))
                     }
                     measured => Ok((file, measured?)),
                 })
@@ -262,9 +261,9 @@ impl SubfileWorker {
         })
     }
 
-    /// Finds out whether the subfile of a request is there, or may be made, so that the storage thread
-    /// need not ask the interface node.
-    pub fn find(&mut self, mut call: DataCall) -> DataCall {
+    /// Finds out whether the subfile of a request exists or may be created, so that the storage
+    /// thread need not ask the interface node.
+    pub fn find_subfile(&mut self, mut call: DataCall) -> DataCall {
         let disk = self.shared.disks.disk(call.disk);
         let Some((grant, part)) = call.subfile() else { return call };
         if disk.is_known(grant.file, part.subfile.0) {
@@ -279,7 +278,7 @@ impl SubfileWorker {
         call
     }
 
-    /// Makes subfiles durable; for each, whether it is there.
+    /// Syncs subfiles. Returns for each whether it exists.
     fn sync(
         &self,
         disk: &NodeDisk,
@@ -315,7 +314,7 @@ impl SubfileWorker {
         let failed = |error| disk.failure(error, NodeDisk::subfile_id(grant.file, part), "measure");
         if disk.has_extents(grant.file, part.subfile.0) {
             let Some(extents) = self.shared.extents(disk, grant, part)?.present() else {
-                return Ok(nothing_of(part));
+                return Ok(absent_measure(part));
             };
             let stat = extents.stat().map_err(failed)?;
             return Ok(SubfileMeasure {
@@ -323,22 +322,22 @@ impl SubfileWorker {
                 disk_bytes: stat.disk_bytes,
                 extents: stat.extents,
                 modified_ns: stat.modified_ns,
-                ..nothing_of(part)
+                ..absent_measure(part)
             });
         }
         let Some(flat) = self.shared.flat(disk, grant, part)?.present() else {
-            return Ok(nothing_of(part));
+            return Ok(absent_measure(part));
         };
         Ok(SubfileMeasure {
             len: flat.len().map_err(failed)?,
             disk_bytes: flat.disk_bytes().map_err(failed)?,
             modified_ns: flat.modified_ns().map_err(failed)?,
-            ..nothing_of(part)
+            ..absent_measure(part)
         })
     }
 }
 
-/// The size of a subfile that is not there.
-fn nothing_of(part: SubfileLocation) -> SubfileMeasure {
+/// Returns the size of a subfile that does not exist.
+fn absent_measure(part: SubfileLocation) -> SubfileMeasure {
     SubfileMeasure { subfile: part.subfile, len: 0, disk_bytes: 0, extents: 0, modified_ns: 0 }
 }
