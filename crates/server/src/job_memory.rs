@@ -61,17 +61,17 @@ impl JobMemory {
         })
     }
 
-    /// Its id.
+    /// Returns its id.
     pub fn id(&self) -> JobMemoryId {
         self.id
     }
 
-    /// The shared-memory object.
+    /// Returns the shared-memory object.
     pub fn memory(&self) -> &Arc<SharedMemory> {
         &self.memory
     }
 
-    /// The table of the job.
+    /// Returns the table of the job.
     pub fn job_table(&self) -> JobTable {
         JobTable(self.memory.part(0))
     }
@@ -111,7 +111,7 @@ impl JobTable {
         self.update_and_wake(|table| table.reset());
     }
 
-    /// Whether all ranks have left, according to the table.
+    /// Returns whether all ranks have left, according to the table.
     pub fn is_over(&self) -> bool {
         CoordinationTable::attach(self.0.words()).is_some_and(|table| table.is_over())
     }
@@ -124,7 +124,7 @@ impl JobTable {
         }
     }
 
-    /// The ranks that wait, by the clock of the node.
+    /// Returns the ranks that wait, by the clock of the node.
     pub fn waits(&self, now_ms: u64) -> Vec<RankWait> {
         let machine_ms = monotonic_ms();
         let waits = CoordinationTable::attach(self.0.words()).map(|table| table.waits(machine_ms));
@@ -138,7 +138,7 @@ impl JobTable {
         waits.unwrap_or_default().into_iter().map(wait).collect()
     }
 
-    /// The last call of a rank, by the clock of the node.
+    /// Returns the last call of a rank, by the clock of the node.
     pub fn last_call(&self, rank: u32, now_ms: u64) -> Option<RecordedCall> {
         let table =
             CoordinationTable::attach(self.0.words()).filter(|table| rank < table.size())?;
@@ -147,7 +147,7 @@ impl JobTable {
         Some(recorded)
     }
 
-    /// The mode, and the shared pointer if the mode has one.
+    /// Returns the mode, and the shared pointer if the mode has one.
     pub fn position(&self) -> (Mode, Option<u64>) {
         let table = CoordinationTable::attach(self.0.words());
         table.map(|table| (table.mode(), table.shared_offset())).unwrap_or_default()
@@ -155,14 +155,14 @@ impl JobTable {
 }
 
 impl JobMemories {
-    /// Lets the processes of a user get a memory, as long as the job exists.
+    /// Gives the processes of a user access to a memory, as long as the job exists.
     pub fn add(&self, id: JobMemoryId, uid: u32, memory: &Arc<SharedMemory>) {
         let mut memories = self.memories.lock();
         memories.retain(|_, (_, memory)| memory.strong_count() > 0);
         memories.insert(id, (uid, Arc::downgrade(memory)));
     }
 
-    /// The number of memories of a user, and of all users.
+    /// Returns the number of memories of a user, and of all users.
     pub(crate) fn count(&self, uid: u32) -> (u64, u64) {
         let memories = self.memories.lock();
         let live = || memories.values().filter(|(_, memory)| memory.strong_count() > 0);

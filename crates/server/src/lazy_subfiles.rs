@@ -1,10 +1,10 @@
-//! Subfiles come into being with their first byte. One that is not there has not been made yet, or
-//! is lost: the namespace tells which.
+//! Lazy subfiles: a subfile comes into being with its first byte. The namespace tells whether a
+//! missing subfile is lazy or lost.
 //!
-//! A node makes a missing subfile, or reads it as a hole, only after the namespace has said that the
-//! file exists and that the subfile was never synced. The interface node looks it up; other nodes
-//! ask it. The answer stays true until this very node makes the subfile, because no other node can:
-//! so it is kept in a table, and dropped when the subfile is made or the file removed.
+//! A node creates a missing subfile, or reads it as a hole, only after the namespace has confirmed
+//! that the file exists and that the subfile was never synced. The interface node looks this up;
+//! other nodes ask it. Only this node can create the subfile, so the confirmation stays true until
+//! it does. The node keeps it in a table until the subfile is created or its file removed.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, mpsc};
@@ -19,49 +19,48 @@ use parking_lot::Mutex;
 use crate::disks::NodeDisk;
 use crate::node_state::{InterfaceState, NodeState};
 
-/// LazySubfiles subfiles that are known per disk.
+/// The limit of lazy subfiles in the table of a disk.
 const KNOWN_LIMIT: usize = 1 << 14;
 
-/// How long a node waits for an interface node that cannot be reached: its restart takes less.
+/// How long a node waits for an interface node that restarts.
 const RESTART_WAIT: Duration = Duration::from_secs(2);
 /// The pause between two attempts to reach it.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// A subfile, as a request finds it.
+/// The result of looking up a subfile.
 pub enum SubfileLookup<T> {
-    /// It is there.
+    /// The subfile exists.
     Present(T),
-    /// No client has written to it, or a power loss has taken it before it was synced.
+    /// No client has written to it, or a power loss has removed it before it was synced.
     Lazy,
 }
 
-/// Subfiles of a disk of which the namespace has said that they were never synced, and that are not
-/// there.
+/// The lazy subfiles of a disk, confirmed by the namespace.
 #[derive(Debug, Default)]
 pub struct LazySubfiles {
     files: HashMap<SubfileId, Arc<KnownFile>>,
     oldest_first: VecDeque<SubfileId>,
-    /// Questions under way, by number. A change or removal of the file ends them: their answers come
-    /// too late.
-    queries: HashMap<SubfileId, Vec<u64>>,
+    /// The creation tickets of tickets under way. A change or removal of the file withdraws them,
+    /// because the reply may be older.
+    tickets: HashMap<SubfileId, Vec<u64>>,
     next: u64,
 }
 
 impl LazySubfiles {
-    /// What is known of a subfile.
+    /// Returns what the namespace says of the file of a lazy subfile.
     pub fn get(&self, id: SubfileId) -> Option<Arc<KnownFile>> {
         self.files.get(&id).cloned()
     }
 
-    /// A subfile was made, or its file removed.
+    /// Removes a subfile that was created, or whose file was removed.
     pub fn forget(&mut self, id: SubfileId) {
         self.files.remove(&id);
-        self.queries.remove(&id);
+        self.tickets.remove(&id);
     }
 
-    /// A file has changed. An answer under way may be older: the namespace is asked again.
+    /// Takes a change of a file over, and withdraws the creation tickets of its subfile.
     pub fn update(&mut self, id: SubfileId, file: &KnownFile) {
-        self.queries.remove(&id);
+        self.tickets.remove(&id);
         let Some(known) = self.files.get_mut(&id).map(Arc::make_mut) else { return };
         if known.record.rights_version <= file.record.rights_version {
             known.record = file.record.clone();
@@ -71,20 +70,21 @@ impl LazySubfiles {
         }
     }
 
-    /// The namespace is going to be asked.
+    /// Begins a query to the namespace. Returns its creation ticket.
     fn begin_query(&mut self, id: SubfileId) -> u64 {
         self.next += 1;
-        self.queries.entry(id).or_default().push(self.next);
+        self.tickets.entry(id).or_default().push(self.next);
         self.next
     }
 
-    /// The namespace has answered; whether the answer came in time.
-    fn end_query(&mut self, id: SubfileId, query: u64, known: Option<KnownFile>) -> bool {
-        let Some(queries) = self.queries.get_mut(&id) else { return false };
-        let Some(at) = queries.iter().position(|number| *number == query) else { return false };
-        queries.swap_remove(at);
-        if queries.is_empty() {
-            self.queries.remove(&id);
+    /// Ends a query with the confirmation of the namespace, if it gave one. Returns whether the
+    /// ticket is still valid.
+    fn end_query(&mut self, id: SubfileId, ticket: u64, known: Option<KnownFile>) -> bool {
+        let Some(tickets) = self.tickets.get_mut(&id) else { return false };
+        let Some(at) = tickets.iter().position(|number| *number == ticket) else { return false };
+        tickets.swap_remove(at);
+        if tickets.is_empty() {
+            self.tickets.remove(&id);
         }
         let Some(known) = known else { return true };
         if self.files.insert(id, Arc::new(known)).is_none() {
@@ -100,7 +100,7 @@ impl LazySubfiles {
 }
 
 impl<T> SubfileLookup<T> {
-    /// What is there.
+    /// Returns the subfile if it exists.
     pub fn present(self) -> Option<T> {
         match self {
             SubfileLookup::Present(subfile) => Some(subfile),
@@ -110,7 +110,7 @@ impl<T> SubfileLookup<T> {
 }
 
 impl InterfaceState {
-    /// What the namespace says of a file that exists, or that was deleted and is still open.
+    /// Returns what the namespace says of a file that exists, or that is deleted and still open.
     pub fn known_file(&self, file: FileId) -> Result<Option<KnownFile>, Failure> {
         match self.namespace.known_file(file)? {
             None if self.open_files.is_in_use(file) => self.namespace.doomed_file(file),
@@ -120,7 +120,7 @@ impl InterfaceState {
 }
 
 impl NodeState {
-    /// A flat subfile.
+    /// Looks up a flat subfile.
     pub fn flat(
         &self,
         disk: &NodeDisk,
@@ -134,7 +134,7 @@ impl NodeState {
         }
     }
 
-    /// A subfile of extents.
+    /// Looks up an extent subfile.
     pub fn extents(
         &self,
         disk: &NodeDisk,
@@ -148,7 +148,7 @@ impl NodeState {
         }
     }
 
-    /// A flat subfile; it is made if it is not there.
+    /// Returns a flat subfile, and creates it if it is lazy.
     pub fn flat_or_create(
         &self,
         disk: &NodeDisk,
@@ -164,7 +164,7 @@ impl NodeState {
         }
     }
 
-    /// A subfile of extents; it is made if it is not there.
+    /// Returns an extent subfile, and creates it if it is lazy.
     pub fn extents_or_create(
         &self,
         disk: &NodeDisk,
@@ -180,7 +180,7 @@ impl NodeState {
         }
     }
 
-    /// What opening a subfile means: it is there, was never made, or is lost. May ask the interface
+    /// Opens a subfile, and decides whether a missing one is lazy or lost. May ask the interface
     /// node and wait for it.
     pub fn lookup<T>(
         &self,
@@ -201,8 +201,8 @@ impl NodeState {
         }
     }
 
-    /// Has the namespace confirm that a subfile was never synced; fails if it is lost, or if the
-    /// namespace cannot be asked.
+    /// Asks the namespace to confirm that a subfile was never synced. Fails if the subfile is lost,
+    /// or if the namespace cannot be asked.
     fn confirm_lazy(
         &self,
         disk: &NodeDisk,
@@ -211,16 +211,18 @@ impl NodeState {
     ) -> Result<(), Failure> {
         let id = NodeDisk::subfile_id(file, part);
         loop {
-            let query = disk.lazy_subfiles.lock().begin_query(id);
+            let ticket = disk.lazy_subfiles.lock().begin_query(id);
             let known = self.ask_namespace(file);
-            let answer =
+            let confirmation =
                 known.as_ref().ok().cloned().flatten().filter(|known| known.may_make(part));
-            let (is_made, is_in_time) =
-                (answer.is_some(), disk.lazy_subfiles.lock().end_query(id, query, answer));
+            let (is_lazy, is_ticket_valid) = (
+                confirmation.is_some(),
+                disk.lazy_subfiles.lock().end_query(id, ticket, confirmation),
+            );
             known?;
-            match (is_made, is_in_time) {
+            match (is_lazy, is_ticket_valid) {
                 (true, true) => return Ok(()),
-                // Its file was changed or removed here while the query was under way: ask again.
+                // A change or removal of the file has withdrawn the ticket: ask again.
                 (true, false) => {}
                 (false, _) => {
                     let (disk, subfile) = (disk.name.clone(), part.subfile.0);
@@ -230,8 +232,7 @@ impl NodeState {
         }
     }
 
-    /// What the namespace says of a file. Other nodes than the interface node wait for its answer,
-    /// and for a node that is just being started again.
+    /// Returns what the namespace says of a file. Waits for an interface node that restarts.
     fn ask_namespace(&self, file: FileId) -> Result<Option<KnownFile>, Failure> {
         if let Some(names) = &self.names {
             return names.known_file(file);
@@ -261,9 +262,12 @@ impl NodeState {
         match receive.recv() {
             Ok(answer) => match answer?.result? {
                 Reply::File(known) => Ok(known),
-                _ => Err(crate::peers::down(interface, "it gave no sensible answer")),
+                _ => Err(crate::peers::down(
+                    interface,
+                    "it has sent a reply that does not fit the request",
+                )),
             },
-            Err(_) => Err(crate::peers::down(interface, "its answer was dropped")),
+            Err(_) => Err(crate::peers::down(interface, "the request ended without a reply")),
         }
     }
 
@@ -307,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_a_removal_has_overtaken_does_not_count() {
+    fn a_removal_withdraws_creation_tickets() {
         let (mut lazy_subfiles, id) = (LazySubfiles::default(), SubfileId::data(7, 0));
         let (first, second) = (lazy_subfiles.begin_query(id), lazy_subfiles.begin_query(id));
         assert!(
@@ -319,14 +323,14 @@ mod tests {
             !lazy_subfiles.end_query(id, second, Some(known(0))) && lazy_subfiles.get(id).is_none()
         );
         assert!(lazy_subfiles.end_query(id, third, None) && lazy_subfiles.get(id).is_none());
-        assert!(lazy_subfiles.queries.is_empty());
+        assert!(lazy_subfiles.tickets.is_empty());
     }
 
     #[test]
-    fn newer_rights_and_paths_are_taken_over() {
+    fn newer_rights_and_paths_replace_older_ones() {
         let (mut lazy_subfiles, id) = (LazySubfiles::default(), SubfileId::data(7, 0));
-        let query = lazy_subfiles.begin_query(id);
-        lazy_subfiles.end_query(id, query, Some(renamed(3, 1)));
+        let ticket = lazy_subfiles.begin_query(id);
+        lazy_subfiles.end_query(id, ticket, Some(renamed(3, 1)));
         for (change, expected) in [((4, 0), (4, 1)), ((2, 2), (4, 2)), ((3, 1), (4, 2))] {
             lazy_subfiles.update(id, &renamed(change.0, change.1));
             assert_eq!(*lazy_subfiles.get(id).unwrap(), renamed(expected.0, expected.1));
@@ -334,16 +338,16 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_a_change_has_overtaken_does_not_count() {
+    fn a_change_withdraws_creation_tickets() {
         let (mut lazy_subfiles, id) = (LazySubfiles::default(), SubfileId::data(7, 0));
-        let query = lazy_subfiles.begin_query(id);
+        let ticket = lazy_subfiles.begin_query(id);
         lazy_subfiles.update(id, &renamed(0, 1));
         assert!(
-            !lazy_subfiles.end_query(id, query, Some(renamed(0, 0)))
+            !lazy_subfiles.end_query(id, ticket, Some(renamed(0, 0)))
                 && lazy_subfiles.get(id).is_none()
         );
-        let query = lazy_subfiles.begin_query(id);
-        assert!(lazy_subfiles.end_query(id, query, Some(renamed(0, 1))));
+        let ticket = lazy_subfiles.begin_query(id);
+        assert!(lazy_subfiles.end_query(id, ticket, Some(renamed(0, 1))));
     }
 
     #[test]
@@ -351,12 +355,12 @@ mod tests {
         let mut lazy_subfiles = LazySubfiles::default();
         for file in 0..KNOWN_LIMIT as u128 + 10 {
             let id = SubfileId::data(file, 0);
-            let query = lazy_subfiles.begin_query(id);
-            assert!(lazy_subfiles.end_query(id, query, Some(known(0))));
+            let ticket = lazy_subfiles.begin_query(id);
+            assert!(lazy_subfiles.end_query(id, ticket, Some(known(0))));
             if file % 2 == 0 {
                 lazy_subfiles.forget(id);
-                let query = lazy_subfiles.begin_query(id);
-                assert!(lazy_subfiles.end_query(id, query, Some(known(0))));
+                let ticket = lazy_subfiles.begin_query(id);
+                assert!(lazy_subfiles.end_query(id, ticket, Some(known(0))));
             }
         }
         assert!(lazy_subfiles.files.len() <= KNOWN_LIMIT);

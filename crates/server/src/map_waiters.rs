@@ -1,24 +1,25 @@
-//! NodeTask that needs a node of which this one has not heard. It waits until the interface node was asked,
-//! and goes on in the thread of the membership_task: opening links can take long.
+//! Map waiters: steps that need a node which this one does not know yet. They wait until the
+//! membership task has refreshed the cluster map, and run in its thread, because opening a link can
+//! take long.
 
 use parking_lot::Mutex;
 
-type GoOn = Box<dyn FnOnce() + Send>;
+type WaitingStep = Box<dyn FnOnce() + Send>;
 
-/// What waits for news of other nodes.
+/// The steps that wait for a newer map.
 #[derive(Default)]
 pub struct MapWaiters {
-    waiting: Mutex<Vec<GoOn>>,
+    waiting: Mutex<Vec<WaitingStep>>,
 }
 
 impl MapWaiters {
-    /// Goes on when the interface node has said who has joined, or does not answer.
-    pub fn wait_for_map(&self, go_on: impl FnOnce() + Send + 'static) {
-        self.waiting.lock().push(Box::new(go_on));
+    /// Runs `resume` after the next refresh of the map, also if the interface node does not answer.
+    pub fn wait_for_map(&self, resume: impl FnOnce() + Send + 'static) {
+        self.waiting.lock().push(Box::new(resume));
     }
 
-    /// All that waits.
-    pub fn take(&self) -> Vec<GoOn> {
+    /// Takes all waiting steps.
+    pub fn take(&self) -> Vec<WaitingStep> {
         std::mem::take(&mut self.waiting.lock())
     }
 }

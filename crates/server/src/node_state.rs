@@ -1,4 +1,4 @@
-//! What all threads of a node share.
+//! The state that all threads of a node share.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -35,42 +35,42 @@ use crate::request_meter::RequestMeter;
 use crate::sessions::Sessions;
 use crate::short_cut_traffic::ShortCutTraffic;
 
-/// What all threads of a node share.
+/// The state that all threads of a node share.
 pub struct NodeState {
-    /// The cluster as configured.
+    /// The configuration of the cluster.
     pub config: Config,
-    /// Which node of it this is.
+    /// The number of this node in it.
     pub me: usize,
     /// The user that runs the node.
     pub administrator: Identity,
     pub disks: NodeDisks,
     pub grants: GrantKey,
     pub leases: Leases,
-    /// What clients read and write by themselves.
+    /// The traffic of clients with the short cut.
     pub short_cut_traffic: ShortCutTraffic,
     pub sessions: Sessions,
-    /// What users have taken of this node.
+    /// The use of limited resources by users.
     pub quotas: Arc<Quotas>,
     /// The name of this node.
     pub label: Arc<str>,
-    /// Requests that this node has answered.
+    /// The counters of answered requests.
     pub requests: RequestMeter,
     pub job_memories: JobMemories,
-    /// What can be done with extents here.
+    /// The operations on extents that this node can run.
     pub operations: Arc<Registry>,
-    /// What is being done with extents here.
+    /// The processing calls at this node.
     pub calls: RunningCalls,
     pub peers: Peers,
     pub map_waiters: MapWaiters,
     pub audit: Arc<Audit>,
     pub events: Arc<EventLog>,
-    /// The cluster as it is.
+    /// The current map of the cluster.
     pub map: RwLock<ClusterMap>,
-    /// HeldStep while the map is written to its file. Never taken while `map` is locked.
+    /// Held while the map is written to its file. Never taken while `map` is locked.
     pub map_file: Mutex<()>,
     /// Which grants are valid.
     pub grant_window: RwLock<GrantWindow>,
-    /// Only at the interface node.
+    /// Set on the interface node.
     pub names: Option<InterfaceState>,
     /// The rebuild of the namespace, if the node was started with one.
     pub rebuild: Rebuild,
@@ -78,7 +78,7 @@ pub struct NodeState {
     pub shutdown: Shutdown,
 }
 
-/// What only the interface node has.
+/// The state of the interface node.
 pub struct InterfaceState {
     pub namespace: Namespace,
     pub open_files: OpenFiles,
@@ -86,15 +86,15 @@ pub struct InterfaceState {
     pub subfile_reaper: SubfileReaper,
     pub description_writer: DescriptionWriter,
     pub grant_epochs: Mutex<GrantEpochs>,
-    /// Nodes that have not acknowledged a revocation, and must load all again.
+    /// Nodes that have not acknowledged a revocation, and must load all of them again.
     pub uninformed_nodes: Mutex<BTreeSet<usize>>,
-    /// Where the next file begins.
+    /// The number of the disk on which the next file begins.
     pub next_first_disk: AtomicU64,
 }
 
 impl InterfaceState {
-    /// A client has closed a file. What it had locked is free, unless it has opened it once more;
-    /// and if it was deleted and nobody else has it open, its subfiles go.
+    /// Closes a file of a client. Releases its locks, unless the client has opened the file once
+    /// more. Removes the subfiles if the file is deleted and no other client has it open.
     pub fn close(&self, handle: u64, space: SpaceId) {
         let Some((file, _)) = self.open_files.find(handle, space) else { return };
         if let Some(record) = self.open_files.close(handle, space) {
@@ -103,8 +103,8 @@ impl InterfaceState {
         self.locks.close(&self.open_files, file, space);
     }
 
-    /// A client is gone, with all that it had open.
-    pub fn lose(&self, space: SpaceId) {
+    /// Closes all files of a lost client.
+    pub fn remove_client(&self, space: SpaceId) {
         for record in self.open_files.close_all_of(space) {
             self.subfile_reaper.remove(record);
         }
@@ -112,38 +112,38 @@ impl InterfaceState {
     }
 }
 
-/// Whether the node is stopping, and how many requests are under way.
+/// Whether the node stops, and the requests under way.
 #[derive(Default)]
 pub struct Shutdown {
     is_requested: AtomicBool,
-    state: Mutex<UnderWay>,
+    state: Mutex<RequestsUnderWay>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct UnderWay {
+struct RequestsUnderWay {
     requests: HashMap<u64, Instant>,
     next: u64,
 }
 
-/// A request that is under way; it is over when this is dropped.
+/// A request under way; it ends when this is dropped.
 pub struct RequestTicket {
     shared: Arc<NodeState>,
     number: u64,
 }
 
 impl NodeState {
-    /// The configuration of this node.
+    /// Returns the configuration of this node.
     pub fn node(&self) -> &NodeConfig {
         &self.config.nodes[self.me]
     }
 
-    /// The name of this node.
+    /// Returns the name of this node.
     pub fn name(&self) -> &str {
         &self.node().name
     }
 
-    /// What the interface node has; others refuse.
+    /// Returns the state of the interface node; fails on other nodes.
     pub fn names(&self) -> Result<&InterfaceState, Failure> {
         self.names.as_ref().ok_or_else(|| Failure::NotInterface {
             node: self.name().to_owned(),
@@ -151,12 +151,12 @@ impl NodeState {
         })
     }
 
-    /// Whether a user may administer the cluster.
+    /// Returns whether a user may administer the cluster.
     pub fn is_administrator(&self, who: &Identity) -> bool {
         who.is_root() || who.uid == self.administrator.uid
     }
 
-    /// Whether a grant allows this, here and now.
+    /// Checks that a grant is valid now, and allows reading or writing.
     pub fn check_grant(&self, grant: &Grant, read: bool, write: bool) -> Result<(), Failure> {
         let bad = |why: &str| Failure::BadGrant { file: grant.file, why: why.to_owned() };
         if !self.grants.is_genuine(grant) {
@@ -179,7 +179,7 @@ impl NodeState {
         })
     }
 
-    /// From now on grants of older versions of a file's rights are not valid here.
+    /// Revokes grants of older versions of a file's rights on this node.
     pub fn revoke(&self, revocation: Revocation) {
         let is_news = self.grant_window.write().revoke(revocation);
         let (file, is_removed) =
@@ -188,11 +188,11 @@ impl NodeState {
             && !is_removed
             && let Err(error) = self.leases.raise(file)
         {
-            tracing::error!(%file, %error, "clients cannot be told that rights have changed");
+            tracing::error!(%file, %error, "the lease cannot be raised; clients with descriptors do not learn that rights have changed");
         }
     }
 
-    /// No grant of these files is valid here any more: their subfiles are removed.
+    /// Revokes all grants of files whose subfiles are being removed.
     pub fn revoke_removed(&self, files: &[FileRecord], epoch: u64) {
         let mut window = self.grant_window.write();
         for record in files {
@@ -201,18 +201,18 @@ impl NodeState {
         }
     }
 
-    /// The grant epoch as this node knows it.
+    /// Returns the grant epoch that this node knows.
     pub fn known_grant_epoch(&self) -> u64 {
         self.grant_window.read().epoch().unwrap_or(0)
     }
 
-    /// A grant with which this node goes on to work for a client whose own may have expired since it
-    /// was checked.
+    /// Returns a grant with which this node continues to work for a client, whose own grant may
+    /// have expired since it was checked.
     pub fn reissue(&self, grant: &Grant) -> Grant {
         self.grants.reissue(grant, self.known_grant_epoch())
     }
 
-    /// AddressNotes a request; none once the node is stopping.
+    /// Registers a request; fails if the node stops.
     pub fn begin(self: &Arc<Self>) -> Result<RequestTicket, Failure> {
         let mut state = self.shutdown.state.lock();
         if self.shutdown.is_requested() {
@@ -237,19 +237,19 @@ impl Drop for RequestTicket {
 }
 
 impl Shutdown {
-    /// New requests are refused from now on.
+    /// Requests the stop of the node: it refuses new requests from now on.
     pub fn request(&self) {
         let _state = self.state.lock();
         self.is_requested.store(true, Ordering::SeqCst);
         self.changed.notify_all();
     }
 
-    /// Whether the node is stopping.
+    /// Returns whether the stop is requested.
     pub fn is_requested(&self) -> bool {
         self.is_requested.load(Ordering::SeqCst)
     }
 
-    /// Waits until the node is asked to stop.
+    /// Waits until the stop is requested.
     pub fn wait_until_requested(&self) {
         let mut state = self.state.lock();
         while !self.is_requested() {
@@ -257,7 +257,7 @@ impl Shutdown {
         }
     }
 
-    /// Waits for a while, or until the node is asked to stop.
+    /// Waits for a time, or until the stop is requested.
     pub fn pause(&self, time: Duration) {
         let mut state = self.state.lock();
         if !self.is_requested() {
@@ -265,7 +265,7 @@ impl Shutdown {
         }
     }
 
-    /// Waits until nothing is under way, but not after the deadline; whether that is so.
+    /// Waits until no request is under way, or until the deadline. Returns whether no request is.
     pub fn wait_until_idle(&self, deadline: Instant) -> bool {
         let mut state = self.state.lock();
         while !state.requests.is_empty() {
@@ -276,7 +276,7 @@ impl Shutdown {
         true
     }
 
-    /// How many requests are under way, and since when the oldest is, in milliseconds.
+    /// Returns the number of requests under way, and the age of the oldest in milliseconds.
     pub fn under_way(&self) -> (u64, u64) {
         let state = self.state.lock();
         let oldest = state

@@ -378,7 +378,7 @@ impl CollectiveService {
         for space in spaces {
             // A process that was lost in between has no open files.
             if self.shared.sessions.get(space).is_none() {
-                names.lose(space);
+                names.remove_client(space);
                 self.remove_process(space);
             }
         }

@@ -107,7 +107,7 @@ impl Dispatcher {
             &|| self.shared.sessions.close(space),
             &|| self.shared.calls.remove_client(space),
             &|| self.collectives.remove_process(space),
-            &|| self.shared.names.iter().for_each(|names| names.lose(space)),
+            &|| self.shared.names.iter().for_each(|names| names.remove_client(space)),
         ];
         for step in steps {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(step)) {
@@ -308,7 +308,7 @@ impl Dispatcher {
         let disk = self.shared.disks.disk(call.disk);
         while disk.load.is_full() {
             if let Some(stalled) = disk.load.stalled_for() {
-                return Err(disk.overrun(stalled));
+                return Err(disk.stall_failure(stalled));
             }
             disk.load.wait_for_room();
         }

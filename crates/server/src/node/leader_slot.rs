@@ -153,9 +153,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_works_long_loses_the_turn_and_who_does_not_keeps_it() {
+    fn a_leader_loses_the_lead_only_by_long_work() {
         let leader_slot = Arc::new(LeaderSlot::default());
-        assert!(leader_slot.begin().is_none(), "nobody could receive meanwhile");
+        assert!(leader_slot.begin().is_none(), "no other thread could lead");
         let (is_leader, leadership) = channel();
         let standby = {
             let leader_slot = leader_slot.clone();
@@ -172,7 +172,7 @@ mod tests {
         let long = held.begin().expect("there is a standby");
         leadership.recv().unwrap();
         drop(long);
-        assert!(!held.is_held(), "the standby has it");
+        assert!(!held.is_held(), "the standby leads");
         leader_slot.close();
         standby.join().unwrap();
     }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_many_has_the_turn() {
+    fn one_thread_of_many_leads() {
         let leader_slot = Arc::new(LeaderSlot::default());
         let is_held = Arc::new(AtomicBool::new(false));
         let others: Vec<_> = (0..3)
@@ -214,7 +214,7 @@ mod tests {
 
     /// Leads, does short and long work, and loses the lead.
     fn hold(leader_slot: &LeaderSlot, is_held: &AtomicBool) {
-        assert!(!is_held.swap(true, Ordering::SeqCst), "two have the leadership");
+        assert!(!is_held.swap(true, Ordering::SeqCst), "two threads lead");
         let leadership = leader_slot.leadership();
         let is_closed = || leader_slot.is_closed.load(Ordering::SeqCst);
         let begin = || loop {
