@@ -250,9 +250,9 @@ impl ClusterCheck<'_> {
             None => None,
         };
         let (text, is_repaired) = match repaired {
-            None => (format!("{lost}; `pario fsck --repair` lets it take changes again"), false),
+            None => (format!("{lost}; `pario fsck --repair` makes it accept changes again"), false),
             Some(Ok(Reply::Repaired { read_bytes })) => {
-                let done = "all that is stored was read from the disk, and it takes changes again";
+                let done = "every stored byte was read from the disk, and it accepts changes again";
                 (format!("{lost}; {done} ({read_bytes} bytes)"), true)
             }
             Some(Ok(_)) => {

@@ -190,7 +190,7 @@ impl ClusterCheck<'_> {
         });
         receive.recv().unwrap_or_else(|_| {
             let node = self.shared.name().to_owned();
-            Err(Failure::Internal { node, why: "the namespace is gone".to_owned() })
+            Err(Failure::Internal { node, why: "the namespace has stopped".to_owned() })
         })
     }
 

@@ -50,8 +50,8 @@ impl AddressNotes {
     }
 
     fn write_file(&mut self, path: PathBuf, text: String) -> Result<(), NodeError> {
-        let making = path.with_extension("new");
-        private_files::replace(&path, &making, text.as_bytes())
+        let new = path.with_extension("new");
+        private_files::replace(&path, &new, text.as_bytes())
             .map_err(|error| NodeError::io(&path, error))?;
         self.written.push((path, text));
         Ok(())

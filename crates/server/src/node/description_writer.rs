@@ -103,11 +103,11 @@ impl DescriptionWriter {
         }
         let here = AssignedTask::describe_here(shared, &files);
         let me = u32::try_from(shared.me).unwrap_or(u32::MAX);
-        let (shared, of, told) = (shared.clone(), files.clone(), caller.clone());
+        let (shared, of, waiting) = (shared.clone(), files.clone(), caller.clone());
         let tried = move |described: Option<Described>| {
             let names = shared.names.as_ref().filter(|_| described.is_some());
             let (Some(described), Some(names)) = (described, names) else {
-                return finish_caller(&told, false);
+                return finish_caller(&waiting, false);
             };
             let (mut is_all, mut done) = (true, Vec::new());
             for file in of {
@@ -120,10 +120,10 @@ impl DescriptionWriter {
                     let _ = names.description_writer.messages.send(owed);
                 }
             }
-            finish_caller(&told, is_all);
+            finish_caller(&waiting, is_all);
             names.namespace.forget_owed(done, log_failure);
         };
-        let begun = match here {
+        let started = match here {
             // All disks are on this node, so no other node is asked.
             Some(task) => run.start_then(operations.perform_task, task, move |answer| {
                 let failed = match answer {
@@ -137,7 +137,7 @@ impl DescriptionWriter {
                 tried(described.ok());
             }),
         };
-        if begun.is_err() {
+        if started.is_err() {
             finish_caller(&caller, false);
         }
     }
@@ -367,11 +367,11 @@ impl WriterThread<'_> {
 
     fn start(&self, batch: Vec<KnownFile>, why: DescribeReason) {
         let (messages, files) = (self.names.description_writer.messages.clone(), batch.clone());
-        let begun = self.run.start_then(self.operations.describe, files, move |described| {
+        let started = self.run.start_then(self.operations.describe, files, move |described| {
             // The thread receives no message after the end.
             let _ = messages.send(WriterMessage::Tried { batch, why, described: described.ok() });
         });
-        if begun.is_err() {
+        if started.is_err() {
             let _ = self.names.description_writer.messages.send(WriterMessage::End);
         }
     }

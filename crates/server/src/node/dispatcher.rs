@@ -134,7 +134,7 @@ impl Dispatcher {
             return reply.fail(self.refused("say hello first"));
         };
         #[cfg(test)]
-        super::panic_tests::panic_if_wanted(&session, &request);
+        super::panic_tests::panic_if_requested(&session, &request);
         let needs_names = matches!(request, Request::Namespace(_) | Request::OpenForAll { .. });
         if needs_names
             && let Some(failure) = self.shared.rebuild.refusal(&self.shared.config, self.shared.me)
@@ -159,7 +159,7 @@ impl Dispatcher {
                 if stopped.is_ok() {
                     let (name, uid) = (&session.name, session.identity.uid);
                     let node = self.shared.name();
-                    tracing::info!("node {node} is stopping: {name}, user {uid}, has requested it");
+                    tracing::info!("node {node} is stopping: {name}, user {uid}, has asked for it");
                 }
                 reply.send(plain_reply(stopped.map(|()| Reply::Done)));
                 if self.shared.is_administrator(&session.identity) {
@@ -238,7 +238,7 @@ impl Dispatcher {
         {
             let mut storage = Storage::new(self.shared.clone());
             #[cfg(test)]
-            super::panic_tests::panic_in_work_if_wanted(session, &disk.load, call.bytes());
+            super::panic_tests::panic_in_work_if_requested(session, &disk.load, call.bytes());
             let written = storage.serve(call);
             drop(long_work);
             // The leader sends collected replies before it waits for the next request.
@@ -266,7 +266,7 @@ impl Dispatcher {
     ) {
         let operations = &self.operations;
         let (space, who) = (session.space, session.identity.clone());
-        let started = match request {
+        let task = match request {
             Request::Namespace(request @ NamespaceRequest::SetRights { .. }) => {
                 let call = NamesCall { space, who, request };
                 self.start(operations.set_rights, call, reply, ticket);
@@ -284,13 +284,13 @@ impl Dispatcher {
                 if !session.is_node {
                     return reply.fail(self.refused("only nodes of the cluster may ask this"));
                 }
-                return self.peer(session, request, reply, ticket);
+                return self.serve_peer(session, request, reply, ticket);
             }
             _ => Err(self.refused("it does not know this request")),
         };
-        match started {
-            Ok(work) => {
-                self.start(operations.perform_task, work, reply, ticket);
+        match task {
+            Ok(task) => {
+                self.start(operations.perform_task, task, reply, ticket);
             }
             Err(failure) => reply.fail(failure),
         }
@@ -448,7 +448,7 @@ impl Dispatcher {
     }
 
     /// Handles a request of another node.
-    fn peer(
+    fn serve_peer(
         &self,
         session: &Arc<Session>,
         request: PeerRequest,
@@ -456,7 +456,7 @@ impl Dispatcher {
         ticket: RequestTicket,
     ) {
         let shared = self.shared.clone();
-        let work = match request {
+        let task = match request {
             PeerRequest::Join { node } => {
                 let session = session.clone();
                 return self.run_in_thread("join", reply, ticket, move || {
@@ -494,7 +494,7 @@ impl Dispatcher {
                 });
             }
         };
-        self.start(self.operations.perform_task, work, reply, ticket);
+        self.start(self.operations.perform_task, task, reply, ticket);
     }
 
     /// Runs a long request in a thread of its own.

@@ -27,8 +27,8 @@ pub fn load_own_revocations(shared: &NodeState) -> Result<(), Failure> {
 pub fn begin_due_epoch(shared: &Arc<NodeState>, now: Instant) {
     let Some(names) = &shared.names else { return };
     let Some(epoch) = names.grant_epochs.lock().next_due(now) else { return };
-    begin_epoch(shared, epoch, |begun| {
-        if let Err(failure) = begun {
+    begin_epoch(shared, epoch, |result| {
+        if let Err(failure) = result {
             tracing::warn!(%failure, "the next grant epoch cannot begin");
         }
     });
@@ -38,7 +38,7 @@ pub fn begin_due_epoch(shared: &Arc<NodeState>, now: Instant) {
 pub fn begin_epochs(shared: &Arc<NodeState>, count: u64) -> Result<(), Failure> {
     shared.names()?;
     for _ in 0..count {
-        wait_for(|done| begin_epoch(shared, 0, done)).ok_or_else(|| gone(shared))??;
+        wait_for(|done| begin_epoch(shared, 0, done)).ok_or_else(|| no_result(shared))??;
     }
     Ok(())
 }
@@ -54,10 +54,10 @@ fn begin_epoch(
         Err(failure) => return done(Err(failure)),
     };
     let after = shared.clone();
-    names.namespace.begin_grant_epoch(epoch, move |begun| {
+    names.namespace.begin_grant_epoch(epoch, move |result| {
         if let Some(names) = &after.names {
             let mut epochs = names.grant_epochs.lock();
-            match &begun {
+            match &result {
                 Ok(epoch) => {
                     epochs.begun(*epoch, Instant::now());
                     after.grant_window.write().enter(*epoch);
@@ -65,7 +65,7 @@ fn begin_epoch(
                 Err(_) => epochs.failed(Instant::now()),
             }
         }
-        done(begun.map(|_| ()));
+        done(result.map(|_| ()));
     });
 }
 
@@ -95,7 +95,7 @@ pub fn revocations(
     let current = names.grant_epochs.lock().current();
     if let Some(known) = known_epoch.filter(|known| *known > current) {
         tracing::warn!(node, known, current, "a node knows a later grant epoch than the namespace");
-        wait_for(|done| begin_epoch(shared, known, done)).ok_or_else(|| gone(shared))??;
+        wait_for(|done| begin_epoch(shared, known, done)).ok_or_else(|| no_result(shared))??;
     }
     let window = shared.grant_window.read();
     let epoch = window.epoch().unwrap_or(current);
@@ -116,9 +116,9 @@ pub fn load_revocations(shared: &Arc<NodeState>) -> Result<(), Failure> {
         let interface = shared.config.interface;
         let answer =
             wait_for(|done| shared.peers.ask_then(interface, Request::Peer(request), done));
-        let reply = answer.ok_or_else(|| gone(shared))?.and_then(|answer| answer.result)?;
+        let reply = answer.ok_or_else(|| no_result(shared))?.and_then(|answer| answer.result)?;
         let Reply::Revocations { epoch, revocations, is_more } = reply else {
-            return Err(Failure::Invalid("the interface node has answered something else".into()));
+            return Err(Failure::Invalid("the interface node has sent a reply that does not fit the request".into()));
         };
         after = revocations.last().map(|last| last.file);
         for revocation in revocations {
@@ -163,7 +163,7 @@ fn number_of(shared: &NodeState, node: &str) -> Result<usize, Failure> {
     })
 }
 
-fn gone(shared: &NodeState) -> Failure {
-    let (node, why) = (shared.name().to_owned(), "a thread has ended without an answer".to_owned());
+fn no_result(shared: &NodeState) -> Failure {
+    let (node, why) = (shared.name().to_owned(), "the request ended without a result".to_owned());
     Failure::Internal { node, why }
 }

@@ -89,9 +89,9 @@ fn disk_id(
     uuid: u128,
     hint: DiskId,
 ) -> Result<DiskId, Failure> {
-    let gone = || Failure::Internal {
+    let no_result = || Failure::Internal {
         node: shared.name().to_owned(),
-        why: "the namespace is gone".to_owned(),
+        why: "the namespace has stopped".to_owned(),
     };
     let known = names.namespace.disks()?;
     if let Some((_, id)) = known.iter().find(|(known, _)| *known == uuid) {
@@ -99,10 +99,10 @@ fn disk_id(
     }
     // The namespace was lost, and the disk is not new: layouts of its files name it by this id.
     if hint != NO_ID && !known.iter().any(|(_, id)| *id == hint) {
-        wait_for(|done| names.namespace.restore_disk(uuid, hint, done)).ok_or_else(gone)??;
+        wait_for(|done| names.namespace.restore_disk(uuid, hint, done)).ok_or_else(no_result)??;
         return Ok(hint);
     }
-    wait_for(|done| names.namespace.register_disk(uuid, done)).ok_or_else(gone)?
+    wait_for(|done| names.namespace.register_disk(uuid, done)).ok_or_else(no_result)?
 }
 
 /// Joins the interface node unless this node has joined over the current link.

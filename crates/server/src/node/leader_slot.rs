@@ -41,7 +41,7 @@ pub struct Leadership<'a> {
 }
 
 /// Work of the leader that can block. It ends when this is dropped, also by a panic.
-#[must_use = "work ends"]
+#[must_use = "the work ends when this is dropped"]
 pub struct LongWork<'a> {
     leadership: &'a Leadership<'a>,
     count: u64,

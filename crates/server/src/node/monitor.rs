@@ -220,7 +220,7 @@ mod tests {
         );
         let mut stuck = disk(1000, 500);
         stuck.trouble = Some("it has finished nothing for 4 s".to_owned());
-        let told = problem_of_disk("a", &stuck).unwrap();
-        assert_eq!(told, "disk a/disk0 (/mnt/d0) is failing: it has finished nothing for 4 s");
+        let problem = problem_of_disk("a", &stuck).unwrap();
+        assert_eq!(problem, "disk a/disk0 (/mnt/d0) is failing: it has finished nothing for 4 s");
     }
 }

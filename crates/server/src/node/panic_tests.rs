@@ -24,7 +24,7 @@ const IN_WORK: &str = "panics in work";
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 /// Panics in the dispatcher, for the client that requests it.
-pub(super) fn panic_if_wanted(session: &Session, request: &Request) {
+pub(super) fn panic_if_requested(session: &Session, request: &Request) {
     if session.name == IN_DISPATCHER && !matches!(request, Request::Namespace(_)) {
         PANICS.fetch_add(1, Ordering::SeqCst);
         panic!("a test wants this request to panic");
@@ -32,7 +32,7 @@ pub(super) fn panic_if_wanted(session: &Session, request: &Request) {
 }
 
 /// Panics during long work of the leader, for the client that requests it.
-pub(super) fn panic_in_work_if_wanted(session: &Session, load: &DiskLoad, bytes: u64) {
+pub(super) fn panic_in_work_if_requested(session: &Session, load: &DiskLoad, bytes: u64) {
     if session.name == IN_WORK {
         let _leaving = load.serve(bytes);
         PANICS.fetch_add(1, Ordering::SeqCst);
@@ -41,7 +41,7 @@ pub(super) fn panic_in_work_if_wanted(session: &Session, load: &DiskLoad, bytes:
 }
 
 pub(super) struct Client {
-    asker: RpcClient<NodeProtocol>,
+    requests: RpcClient<NodeProtocol>,
     _space: Space,
 }
 
@@ -50,8 +50,8 @@ impl Client {
         let address = Address::unix(&config.nodes[0].socket);
         let own = format!("client {}", SpaceId::random());
         let space = Space::builder(&own).join(&address).build().unwrap();
-        let asker = RpcClient::open(&space, "requests", Duration::from_secs(10)).unwrap();
-        let client = Self { asker, _space: space };
+        let requests = RpcClient::open(&space, "requests", Duration::from_secs(10)).unwrap();
+        let client = Self { requests, _space: space };
         let identity = Identity { uid: 0, gids: vec![0] };
         let (version, name) = (PROTOCOL_VERSION, name.to_owned());
         let hello = Request::Hello { version, identity, client: name, peer: PeerKind::Client };
@@ -60,7 +60,7 @@ impl Client {
     }
 
     pub(super) fn ask(&self, request: Request, data: Vec<Bulk>) -> Result<Reply, Failure> {
-        let pending = self.asker.start(RequestMessage { request, data }).unwrap();
+        let pending = self.requests.start(RequestMessage { request, data }).unwrap();
         let answer = pending.wait_until(Instant::now() + Duration::from_secs(30));
         answer.unwrap_or_else(|_| panic!("there is no answer")).unwrap().result
     }

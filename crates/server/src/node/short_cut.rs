@@ -73,17 +73,17 @@ fn create_subfiles(
             return Err(slow(disk));
         }
         let (send, receive) = mpsc::channel();
-        let work = NodeTask::Create { grant: grant.clone(), parts: vec![(disk, part)] };
+        let task = NodeTask::Create { grant: grant.clone(), parts: vec![(disk, part)] };
         let (late, of) = (Arc::new(Mutex::new(Some(false))), shared.clone());
         let is_late = late.clone();
-        let begun = run.start_then(operations.perform_task, work, move |answer| {
+        let started = run.start_then(operations.perform_task, task, move |answer| {
             let answer = answer.map_err(|error| error.to_string()).map(|answer| answer.result);
             let _ = send.send(answer);
             if is_late.lock().take() == Some(true) {
                 of.disks.disk(disk).load.clear_late();
             }
         });
-        begun.map_err(|_| Failure::Stopping { node: shared.name().to_owned() })?;
+        started.map_err(|_| Failure::Stopping { node: shared.name().to_owned() })?;
         waiting.push((disk, receive, late));
     }
     let deadline = Instant::now() + CREATE_TIMEOUT;

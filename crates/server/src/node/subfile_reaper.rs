@@ -149,11 +149,11 @@ impl ReaperThread<'_> {
 
     fn start(&self, batch: Vec<FileRecord>, is_retry: bool) {
         let (messages, files) = (self.names.subfile_reaper.messages.clone(), batch.clone());
-        let begun = self.run.start_then(self.operations.purge, files, move |purged| {
+        let started = self.run.start_then(self.operations.purge, files, move |purged| {
             // The thread receives no message after the end.
             let _ = messages.send(ReaperMessage::Tried { batch, is_retry, purged: purged.ok() });
         });
-        if begun.is_err() {
+        if started.is_err() {
             self.names.subfile_reaper.stop();
         }
     }
