@@ -40,7 +40,7 @@ pub enum SubfileLookup<T> {
 pub struct LazySubfiles {
     files: HashMap<SubfileId, Arc<KnownFile>>,
     oldest_first: VecDeque<SubfileId>,
-    /// The creation tickets of tickets under way. A change or removal of the file withdraws them,
+    /// The creation tickets of queries under way. A change or removal of the file withdraws them,
     /// because the reply may be older.
     tickets: HashMap<SubfileId, Vec<u64>>,
     next: u64,

@@ -118,7 +118,9 @@ pub fn load_revocations(shared: &Arc<NodeState>) -> Result<(), Failure> {
             wait_for(|done| shared.peers.ask_then(interface, Request::Peer(request), done));
         let reply = answer.ok_or_else(|| no_result(shared))?.and_then(|answer| answer.result)?;
         let Reply::Revocations { epoch, revocations, is_more } = reply else {
-            return Err(Failure::Invalid("the interface node has sent a reply that does not fit the request".into()));
+            return Err(Failure::Invalid(
+                "the interface node has sent a reply that does not fit the request".into(),
+            ));
         };
         after = revocations.last().map(|last| last.file);
         for revocation in revocations {

@@ -34,7 +34,7 @@ pub struct SubfileToOpen {
     pub thread: usize,
 }
 
-/// An opened subfile; `None` if subfile failed.
+/// An opened subfile; `None` if it cannot be opened.
 #[derive(Clone)]
 pub struct OpenedSubfile(pub Option<OpenSubfile>);
 
