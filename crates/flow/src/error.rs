@@ -140,6 +140,20 @@ pub enum LaunchError {
         /// The reason.
         message: String,
     },
+    /// The placement could send a local token to another process.
+    #[error(
+        "operation {operation} would send a {token} from {from} to {to}, but a {token} cannot leave its process: place both in one process, or derive Serialize and Deserialize for {token}"
+    )]
+    LocalToken {
+        /// The operation.
+        operation: String,
+        /// The type of the token.
+        token: String,
+        /// The sender: a thread or the caller, and its process.
+        from: String,
+        /// The receiver: a thread or the caller, and its process.
+        to: String,
+    },
     /// A thread could not be started.
     #[error("cannot start thread {thread}: {message}")]
     Thread {

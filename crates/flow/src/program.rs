@@ -8,7 +8,7 @@ use crate::chain::{Chain, HasThread, NoThread, ScheduleDraft, TopLevel};
 use crate::graph::OperationGraph;
 use crate::schedule::{Schedule, ScheduleStep, StepAction};
 use crate::thread_selector::{PoolRef, ThreadRef};
-use crate::token::{Token, TokenCodec, short_name};
+use crate::token::{Token, TokenType, short_name};
 
 /// A program: threads with their states, and operations that run on them.
 ///
@@ -153,7 +153,7 @@ impl Program {
         draft.steps.push(ScheduleStep {
             action: StepAction::Return,
             name: "end".into(),
-            input: TokenCodec::of::<O>(),
+            input: TokenType::of::<O>(),
         });
         let graph = OperationGraph {
             name: name.to_owned(),
@@ -164,7 +164,7 @@ impl Program {
         let operation = Schedule {
             name: name.to_owned(),
             steps: draft.steps,
-            output: TokenCodec::of::<O>(),
+            output: TokenType::of::<O>(),
             graph,
         };
         self.operations.push(Arc::new(operation));
@@ -181,7 +181,7 @@ impl Program {
             .position(|known| known == name)
             .ok_or_else(|| self.unknown("operation", name, names()))?;
         let operation = &self.operations[number];
-        let is = ((operation.steps[0].input.type_name)(), (operation.output.type_name)());
+        let is = ((operation.steps[0].input.name)(), (operation.output.name)());
         let asked = (type_name::<I>(), type_name::<O>());
         if is != asked {
             return Err(FindError::OtherType {
@@ -268,7 +268,7 @@ impl Program {
         for operation in &self.operations {
             text.push_str(&format!("\n{}", operation.name));
             for step in &operation.steps {
-                let input = short_name((step.input.type_name)());
+                let input = short_name((step.input.name)());
                 text.push_str(&format!("\n {} {input}", step.name));
             }
         }

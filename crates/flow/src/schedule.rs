@@ -7,14 +7,14 @@ use std::ops::Range;
 use crate::graph::OperationGraph;
 use crate::runtime::{ConstructStack, ErasedContinuation};
 use crate::thread_selector::ThreadSelection;
-use crate::token::{ErasedToken, TokenCodec};
+use crate::token::{ErasedToken, TokenType};
 use crate::window::Window;
 
 /// The schedule of one operation.
 pub(crate) struct Schedule {
     pub(crate) name: String,
     pub(crate) steps: Vec<ScheduleStep>,
-    pub(crate) output: TokenCodec,
+    pub(crate) output: TokenType,
     pub(crate) graph: OperationGraph,
 }
 
@@ -23,8 +23,8 @@ pub(crate) struct ScheduleStep {
     pub(crate) action: StepAction,
     /// The name in messages, pictures and traces.
     pub(crate) name: String,
-    /// The codec of the token that enters the step.
-    pub(crate) input: TokenCodec,
+    /// The type of the token that enters the step.
+    pub(crate) input: TokenType,
 }
 
 type RunStep = dyn Fn(&mut dyn Any, ErasedToken, &StepContext<'_>) -> Result<ErasedToken, String>
@@ -97,8 +97,8 @@ type Add = dyn Fn(&mut ErasedToken, ErasedToken, &[u64]) + Send + Sync;
 pub(crate) struct MergeStep {
     /// The split whose tokens this step merges.
     pub(crate) split: usize,
-    /// The codec of the output.
-    pub(crate) output: TokenCodec,
+    /// The type of the output.
+    pub(crate) output: TokenType,
     pub(crate) add: Box<Add>,
 }
 

@@ -13,35 +13,115 @@ pub(crate) use crate::graph::short_name;
 /// Every type with `#[derive(Serialize, Deserialize)]` that owns its contents is a token; there is
 /// nothing else to implement. Between threads of one process a token moves by pointer. Between
 /// processes its fields travel encoded; fields of type [`Bulk`] travel unencoded and uncopied.
+///
+/// Any other type becomes a *local token* by an empty implementation. A local token needs no
+/// encoding, because it never leaves its process: [`launch`](crate::Program::launch) refuses a
+/// placement that could send it to another one.
+///
+/// ```
+/// use std::sync::mpsc::{Sender, channel};
+///
+/// use pario_flow::{Program, Token};
+///
+/// /// A channel has no encoding.
+/// struct Job(u64, Sender<u64>);
+/// impl Token for Job {}
+///
+/// let mut program = Program::new("local");
+/// let worker = program.thread("Worker", || ());
+/// let square = program.operation("square", |b| b
+///     .on(worker)
+///     .run(|_, Job(number, done)| done.send(number * number).is_ok()));
+/// let run = program.launch(None)?;
+/// let (done, squares) = channel();
+/// assert!(run.call(square, Job(7, done))?);
+/// assert_eq!(squares.recv()?, 49);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot flow through a program",
     label = "this type is not a token",
-    note = "a token may travel to another process: add `#[derive(Serialize, Deserialize)]` to `{Self}` (it must own its contents)"
+    note = "a token may travel to another process: add `#[derive(Serialize, Deserialize)]` to `{Self}` (it must own its contents)",
+    note = "if it never leaves its process: add `impl Token for {Self} {{}}`"
 )]
-pub trait Token: Serialize + DeserializeOwned + Send + 'static {}
+pub trait Token: Send + 'static {
+    /// The codec for transfers between processes; `None` for a local token.
+    #[doc(hidden)]
+    const CODEC: Option<TokenCodec> = None;
+}
 
-impl<T: Serialize + DeserializeOwned + Send + 'static> Token for T {}
+impl<T: Serialize + DeserializeOwned + Send + 'static> Token for T {
+    const CODEC: Option<TokenCodec> = Some(TokenCodec { encode: encode::<T>, decode: decode::<T> });
+}
 
 /// A token without its type. The steps on both sides of it know the type.
 pub(crate) type ErasedToken = Box<dyn Any + Send>;
 
 /// Encodes and decodes the tokens of one type.
+#[doc(hidden)]
 #[derive(Clone, Copy)]
-pub(crate) struct TokenCodec {
-    pub(crate) encode: fn(ErasedToken, &mut Outgoing<'_>) -> Result<(), EncodeError>,
-    pub(crate) decode: fn(&[u8], Vec<Bulk>) -> Result<ErasedToken, DecodeError>,
-    pub(crate) type_name: fn() -> &'static str,
+pub struct TokenCodec {
+    encode: fn(ErasedToken, &mut Outgoing<'_>) -> Result<(), EncodeError>,
+    decode: fn(&[u8], Vec<Bulk>) -> Result<ErasedToken, DecodeError>,
 }
 
-impl TokenCodec {
+fn encode<T: Serialize + 'static>(
+    token: ErasedToken,
+    out: &mut Outgoing<'_>,
+) -> Result<(), EncodeError> {
+    pario_net::encode_value(&downcast::<T>(token), out)
+}
+
+fn decode<T: DeserializeOwned + Send + 'static>(
+    head: &[u8],
+    segments: Vec<Bulk>,
+) -> Result<ErasedToken, DecodeError> {
+    Ok(Box::new(pario_net::decode_value::<T>(head, segments)?))
+}
+
+/// The type of a token: its name, and its codec.
+#[derive(Clone, Copy)]
+pub(crate) struct TokenType {
+    pub(crate) name: fn() -> &'static str,
+    /// `None` for a local token.
+    codec: Option<TokenCodec>,
+}
+
+impl TokenType {
     pub(crate) fn of<T: Token>() -> Self {
-        Self {
-            encode: |token, out| pario_net::encode_value(&downcast::<T>(token), out),
-            decode: |head, segments| {
-                Ok(Box::new(pario_net::decode_value::<T>(head, segments)?) as ErasedToken)
-            },
-            type_name: type_name::<T>,
+        Self { name: type_name::<T>, codec: T::CODEC }
+    }
+
+    /// Whether tokens of this type cannot leave their process.
+    pub(crate) fn is_local(self) -> bool {
+        self.codec.is_none()
+    }
+
+    pub(crate) fn encode(
+        self,
+        token: ErasedToken,
+        out: &mut Outgoing<'_>,
+    ) -> Result<(), EncodeError> {
+        match self.codec {
+            Some(codec) => (codec.encode)(token, out),
+            None => Err(EncodeError::Other(self.locality())),
         }
+    }
+
+    pub(crate) fn decode(
+        self,
+        head: &[u8],
+        segments: Vec<Bulk>,
+    ) -> Result<ErasedToken, DecodeError> {
+        match self.codec {
+            Some(codec) => (codec.decode)(head, segments),
+            None => Err(DecodeError::Other(self.locality())),
+        }
+    }
+
+    /// The launch refuses placements in which this is a reason.
+    fn locality(self) -> String {
+        format!("a {} cannot leave its process", short_name((self.name)()))
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::Bulk;
+use crate::clock::monotonic_ns;
 use crate::route::Route;
 use crate::sender::Sender;
 use crate::token::{DecodeError, Incoming};
@@ -108,10 +109,4 @@ impl FrameRun {
             self.route.give_back(std::mem::take(&mut self.used));
         }
     }
-}
-
-/// The monotonic clock, which all processes of a machine share.
-fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }

@@ -69,6 +69,7 @@ mod builder;
 mod bulk;
 mod carrier;
 mod channel;
+pub mod clock;
 mod closing;
 mod connect;
 mod control;
@@ -87,6 +88,7 @@ mod key;
 mod link;
 mod listener;
 mod outbox;
+mod panic_text;
 mod pending;
 mod poller;
 mod pool;
@@ -123,6 +125,7 @@ pub use error::{
 };
 pub use file_part::FilePart;
 pub use key::{Key, SpaceId};
+pub use panic_text::panic_text;
 pub use pending::{Pending, StartedRequest};
 pub use pool::{BULK_ALIGNMENT, BulkBuffer, IDLE_LIMIT_BYTES};
 pub use port::{Credit, InputPort, OutputPort, PortOptions};
@@ -135,7 +138,7 @@ pub use runtime_directory::{
 };
 pub use send_buffer::SendBuffer;
 pub use sender::{Sender, User};
-pub use shared_memory::{SharedMemory, SharedMemoryPart, SharedMemoryShape, machine_ms};
+pub use shared_memory::{SharedMemory, SharedMemoryPart, SharedMemoryShape};
 pub use simulation::Simulation;
 pub use space::{Options, Space};
 pub use token::{

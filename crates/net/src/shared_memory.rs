@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use rustix::thread::futex;
-use rustix::time::ClockId;
 
 /// Mappings begin at a multiple of this.
 const PAGE_BYTES: usize = 4096;
@@ -353,13 +352,6 @@ fn take_huge(place: *mut u8, len: usize) -> bool {
     }
     // SAFETY: as above; the call changes no byte.
     unsafe { libc::madvise(place.cast(), len, libc::MADV_COLLAPSE) == 0 }
-}
-
-/// Milliseconds by the monotonic clock, which all processes of the machine share.
-pub fn machine_ms() -> u64 {
-    let now = rustix::time::clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! The disks of a node: opened once, their subfiles kept open, what is done with them counted.
+//! The disks of a node: opened once, with their open subfiles and counters.
 
+mod known_disks;
 mod load;
 #[cfg(test)]
 mod tests;
@@ -21,19 +22,19 @@ use pario_store::{
 };
 use parking_lot::{Mutex, RwLock};
 
-pub use load::{CROWD, Load};
+use known_disks::KnownDisks;
+pub use load::{DiskLoad, QUEUE_LIMIT};
 
 use crate::config::{DiskConfig, NodeConfig};
-use crate::descriptors;
+use crate::descriptor_limit;
 use crate::error::NodeError;
 use crate::event_log::{DiskLook, DiskWatch};
-use crate::private_files;
-use crate::unmade::Unmade;
+use crate::lazy_subfiles::LazySubfiles;
 
-/// Everybody is told of a disk that has stalled for so long: a sync of much may well take a moment.
-const DELAY: Duration = Duration::from_secs(3);
+/// The node reports a disk that has stalled for this long. A large sync may take less.
+const STALL_REPORT_AFTER: Duration = Duration::from_secs(3);
 
-/// In place of an id that nobody has given yet.
+/// The id of a disk to which the namespace has given none yet.
 pub const NO_ID: DiskId = DiskId(u32::MAX);
 
 /// The disks of a node.
@@ -48,31 +49,31 @@ pub struct NodeDisks {
 /// A disk of a node.
 #[derive(Debug)]
 pub struct NodeDisk {
-    /// Its name for people: `node/label`.
+    /// Its name in messages: `node/label`.
     pub name: String,
     label: String,
     path: String,
     disk: Disk,
     is_read_only: bool,
-    /// Whether it behaves like a slower disk: then nobody may go around it.
+    /// Whether it is configured as a slower disk, which has no short cut.
     pub is_slow: bool,
     /// The storage thread that serves it.
     pub thread: usize,
-    open: Mutex<HashMap<SubfileId, Subfile>>,
-    /// How many of them stay open though no request uses them.
+    open: Mutex<HashMap<SubfileId, SubfileHandle>>,
+    /// The limit of subfiles that stay open although no request uses them.
     kept_subfiles: usize,
-    /// Locked while subfiles are made and removed.
-    making: Mutex<()>,
-    /// Subfiles that may be made.
-    pub unmade: Mutex<Unmade>,
-    /// What is done with it.
-    pub load: Load,
+    /// Locked while subfiles are created and removed.
+    creating: Mutex<()>,
+    /// Lazy subfiles that the namespace has confirmed.
+    pub lazy_subfiles: Mutex<LazySubfiles>,
+    /// Its queue and counters.
+    pub load: DiskLoad,
     space: Mutex<Option<pario_store::medium::Space>>,
     trouble: Mutex<Option<String>>,
 }
 
 #[derive(Clone, Debug)]
-enum Subfile {
+enum SubfileHandle {
     Flat(FlatFile),
     Extents(ExtentFile),
 }
@@ -97,7 +98,7 @@ impl NodeDisks {
                 .map_err(|error| NodeError::of_disk(error, config))?;
             let label = label_of(&wanted.path, number, &disks);
             let name = format!("{}/{label}", config.name);
-            tell_pace(&name, wanted);
+            log_pace(&name, wanted);
             disks.push(NodeDisk {
                 name,
                 label,
@@ -107,10 +108,10 @@ impl NodeDisks {
                 disk,
                 thread: number % config.storage_threads.max(1),
                 open: Mutex::default(),
-                kept_subfiles: descriptors::kept_subfiles(config.disks.len()),
-                making: Mutex::default(),
-                unmade: Mutex::default(),
-                load: Load::default(),
+                kept_subfiles: descriptor_limit::kept_subfiles(config.disks.len()),
+                creating: Mutex::default(),
+                lazy_subfiles: Mutex::default(),
+                load: DiskLoad::default(),
                 space: Mutex::new(None),
                 trouble: Mutex::new(None),
             });
@@ -122,8 +123,8 @@ impl NodeDisks {
         Ok(disks)
     }
 
-    /// What others should know of the disks. Where the namespace has given no id yet, it is the one
-    /// that the subfiles on the disk speak of, or [`NO_ID`].
+    /// Returns the description of each disk for other nodes. A disk without an id from the
+    /// namespace has the id in the layouts of its subfiles, or [`NO_ID`].
     pub fn infos(&self) -> Vec<DiskInfo> {
         let ids = self.ids.read();
         let id_of = |number, disk: &NodeDisk| {
@@ -139,7 +140,7 @@ impl NodeDisks {
         self.disks.iter().enumerate().map(info).collect()
     }
 
-    /// Learns the ids that the namespace has given to the disks.
+    /// Sets the ids that the namespace has given to the disks.
     pub fn set_ids(&self, infos: &[DiskInfo]) {
         let mut ids = self.ids.write();
         ids.clear();
@@ -156,7 +157,7 @@ impl NodeDisks {
         self.disks.iter().map(count).sum()
     }
 
-    /// The number of a disk in this node.
+    /// Returns the number of a disk on this node.
     pub fn number_of(&self, id: DiskId) -> Result<usize, Failure> {
         self.ids.read().get(&id).copied().ok_or_else(|| Failure::Refused {
             node: self.node.clone(),
@@ -164,21 +165,21 @@ impl NodeDisks {
         })
     }
 
-    /// The disk of a number.
+    /// Returns the disk of a number.
     pub fn disk(&self, number: usize) -> &NodeDisk {
         &self.disks[number]
     }
 
-    /// Nothing more will be asked of the disks.
-    pub fn settle(&self) {
+    /// Flushes the indices of all open subfiles, before the node stops.
+    pub fn flush_indices(&self) {
         std::thread::scope(|scope| {
             for disk in self.disks.iter().filter(|disk| disk.has_open_extents()) {
-                scope.spawn(|| disk.settle());
+                scope.spawn(|| disk.flush_indices());
             }
         });
     }
 
-    /// All disks, with their ids as far as they are known.
+    /// Returns all disks that have an id.
     pub fn all(&self) -> Vec<(DiskId, &NodeDisk)> {
         let ids = self.ids.read();
         let mut all: Vec<_> = ids.iter().map(|(id, number)| (*id, &self.disks[*number])).collect();
@@ -186,7 +187,7 @@ impl NodeDisks {
         all
     }
 
-    /// The subfiles of a file that lie on disks of this node, with the numbers of the disks.
+    /// Returns the subfiles of a file on disks of this node, with the numbers of the disks.
     pub fn parts_of(&self, record: &FileRecord) -> Vec<(usize, u32)> {
         let Some(layout) = &record.layout else { return Vec::new() };
         let ids = self.ids.read();
@@ -196,7 +197,7 @@ impl NodeDisks {
             .collect()
     }
 
-    /// Asks the file systems how much room there is.
+    /// Asks the file systems for their free space.
     pub fn measure_space(&self) {
         for disk in &self.disks {
             let space = disk.disk.space();
@@ -207,14 +208,14 @@ impl NodeDisks {
         }
     }
 
-    /// How each disk is, and what it has served since this was last asked.
+    /// Returns the state of each disk, and the requests that it has served since the last call.
     pub fn looks(&self) -> Vec<DiskLook> {
         let look = |disk: &NodeDisk| {
             let (served, took) = disk.load.take_served();
             DiskLook {
                 space: disk.space.lock().map(|space| (space.total_bytes, space.free_bytes)),
                 trouble: disk.trouble.lock().clone(),
-                stall: disk.delay(),
+                stall: disk.stall_report(),
                 served,
                 took,
             }
@@ -222,71 +223,71 @@ impl NodeDisks {
         self.disks.iter().map(look).collect()
     }
 
-    /// What the log tells of each disk, which is nothing yet.
+    /// Returns a watch for each disk, which reports its events to the log.
     pub fn watches(&self) -> Vec<DiskWatch> {
         self.disks.iter().map(|disk| DiskWatch::new(&disk.name, &disk.path)).collect()
     }
 
-    /// How the disks are doing. `short_cut` is what clients have read and written by themselves, by
-    /// number of the disk.
+    /// Returns the status of the disks. `short_cut` is the traffic of the short cut, by number of
+    /// the disk.
     pub fn status(&self, short_cut: &[Traffic]) -> Vec<DiskStatus> {
         let infos = self.infos();
         let status = |(number, info): (usize, DiskInfo)| {
             let disk = &self.disks[number];
             let space = *disk.space.lock();
-            let around = short_cut.get(number).copied().unwrap_or_default();
+            let short_cut = short_cut.get(number).copied().unwrap_or_default();
             let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-            let sum = |counter, around: u64| count(counter).saturating_add(around);
+            let sum = |counter, short_cut: u64| count(counter).saturating_add(short_cut);
             DiskStatus {
                 disk: info,
                 path: disk.path.clone(),
                 total_bytes: space.map_or(0, |space| space.total_bytes),
                 free_bytes: space.map_or(0, |space| space.free_bytes),
-                reads: sum(&disk.load.reads, around.reads),
-                read_bytes: sum(&disk.load.read_bytes, around.read_bytes),
-                writes: sum(&disk.load.writes, around.writes),
-                written_bytes: sum(&disk.load.written_bytes, around.written_bytes),
+                reads: sum(&disk.load.reads, short_cut.reads),
+                read_bytes: sum(&disk.load.read_bytes, short_cut.read_bytes),
+                writes: sum(&disk.load.writes, short_cut.writes),
+                written_bytes: sum(&disk.load.written_bytes, short_cut.written_bytes),
                 queue: count(&disk.load.queue),
-                trouble: disk.trouble.lock().clone().or_else(|| disk.delay()),
+                trouble: disk.trouble.lock().clone().or_else(|| disk.stall_report()),
             }
         };
         infos.into_iter().enumerate().map(status).collect()
     }
 
-    /// Requests that each disk has failed.
+    /// Returns the number of failed requests of each disk.
     pub fn error_counts(&self) -> Vec<u64> {
         self.disks.iter().map(|disk| disk.load.errors.load(Ordering::Relaxed)).collect()
     }
 
-    /// What disks have failed within the last minute, each as a sentence.
+    /// Returns a sentence for each disk that has failed a request within the last minute.
     pub fn recent_errors(&self) -> Vec<String> {
         let now = Instant::now();
-        let told = |disk: &NodeDisk| {
+        let sentence = |disk: &NodeDisk| {
             let (age, why) = disk.load.recent_error(now)?;
             let (name, seconds) = (&disk.name, age.as_secs());
             Some(format!("disk {name} has failed a request {seconds} s ago: {why}"))
         };
-        self.disks.iter().filter_map(told).collect()
+        self.disks.iter().filter_map(sentence).collect()
     }
 
-    /// The device of the file system of each disk, as far as it is known.
+    /// Returns the device of the file system of each disk, if it is known.
     pub fn devices(&self) -> Vec<Option<u64>> {
         self.disks.iter().map(|disk| disk.space.lock().map(|space| space.device)).collect()
     }
 
-    /// Extents in memory.
+    /// Returns the cache of extents.
     pub fn cache(&self) -> &ExtentCache {
         &self.cache
     }
 }
 
 impl NodeDisk {
-    /// The store's disk.
+    /// Returns the disk of the store.
     pub fn disk(&self) -> &Disk {
         &self.disk
     }
 
-    /// The id that this disk has in the layouts of the files on it, if there are any.
+    /// Returns the id of this disk in the layouts of its files, if it has any.
     fn id_on_disk(&self) -> Option<DiskId> {
         let ids = self.disk.subfile_ids().ok()?;
         ids.into_iter().find_map(|(id, _)| {
@@ -295,114 +296,122 @@ impl NodeDisk {
         })
     }
 
-    /// A flat subfile, if it is open.
+    /// Returns a flat subfile if it is open.
     pub fn open_flat(&self, file: FileId, index: u32) -> Option<FlatFile> {
         match self.open.lock().get(&SubfileId::data(file.0, index)) {
-            Some(Subfile::Flat(flat)) => Some(flat.clone()),
+            Some(SubfileHandle::Flat(flat)) => Some(flat.clone()),
             _ => None,
         }
     }
 
-    /// Brings the indices of subfiles up to date, so that who opens them next has nothing to catch up
-    /// with.
-    fn settle(&self) {
-        let open: Vec<Subfile> = self.open.lock().values().cloned().collect();
+    /// Flushes the indices of open subfiles, so that the next opening has no journal to replay.
+    fn flush_indices(&self) {
+        let open: Vec<SubfileHandle> = self.open.lock().values().cloned().collect();
         for subfile in open {
-            if self.delay().is_some() {
-                tracing::warn!(disk = self.name, "the disk is stuck; its indices stay as they are");
+            if self.stall_report().is_some() {
+                tracing::warn!(
+                    disk = self.name,
+                    "the disk has stalled; the node does not flush its indices"
+                );
                 return;
             }
-            if let Subfile::Extents(extents) = subfile
+            if let SubfileHandle::Extents(extents) = subfile
                 && let Err(error) = extents.close()
             {
-                tracing::warn!(disk = self.name, %error, "an index stays as it is");
+                tracing::warn!(disk = self.name, %error, "cannot flush an index");
             }
         }
     }
 
     fn has_open_extents(&self) -> bool {
-        self.open.lock().values().any(|subfile| matches!(subfile, Subfile::Extents(_)))
+        self.open.lock().values().any(|subfile| matches!(subfile, SubfileHandle::Extents(_)))
     }
 
-    /// A subfile of extents, if it is open.
+    /// Returns an extent subfile if it is open.
     pub fn open_extents(&self, file: FileId, index: u32) -> Option<ExtentFile> {
         match self.open.lock().get(&SubfileId::data(file.0, index)) {
-            Some(Subfile::Extents(extents)) => Some(extents.clone()),
+            Some(SubfileHandle::Extents(extents)) => Some(extents.clone()),
             _ => None,
         }
     }
 
-    /// Whether a flat subfile is open: then nobody has to wait for the disk.
+    /// Returns whether a subfile is open, so that its use needs no wait for the disk.
     pub fn has_open(&self, file: FileId, index: u32) -> bool {
         self.open.lock().contains_key(&SubfileId::data(file.0, index))
     }
 
-    /// Why nothing more can be asked of the disk.
-    pub fn overrun(&self, stalled: Duration) -> Failure {
-        let why = format!("{}: look after the disk, or try again later", self.load.told(stalled));
+    /// Returns the refusal of a request to a stalled disk.
+    pub fn stall_failure(&self, stalled: Duration) -> Failure {
+        let why =
+            format!("{}: look after the disk, or try again later", self.load.stall_text(stalled));
         Failure::Disk { disk: self.name.clone(), why }
     }
 
-    /// What is to be told of a disk that has not got on for long.
-    fn delay(&self) -> Option<String> {
-        let stalled = self.load.stalled_for().filter(|stalled| *stalled >= DELAY)?;
-        Some(self.load.told(stalled))
+    /// Returns the report of a disk that has stalled for long.
+    fn stall_report(&self) -> Option<String> {
+        let stalled = self.load.stalled_for().filter(|stalled| *stalled >= STALL_REPORT_AFTER)?;
+        Some(self.load.stall_text(stalled))
     }
 
-    /// Whether a subfile is there that holds extents.
+    /// Returns whether a subfile exists and holds extents.
     pub fn has_extents(&self, file: FileId, index: u32) -> bool {
         let id = SubfileId::data(file.0, index);
         match self.open.lock().get(&id) {
-            Some(subfile) => return matches!(subfile, Subfile::Extents(_)),
-            None if self.unmade.lock().get(id).is_some() => return false,
+            Some(subfile) => return matches!(subfile, SubfileHandle::Extents(_)),
+            None if self.lazy_subfiles.lock().get(id).is_some() => return false,
             None => {}
         }
         matches!(self.flat(file, index), Err(StoreError::WrongKind { .. }))
     }
 
-    /// A flat subfile.
+    /// Opens a flat subfile.
     pub fn flat(&self, file: FileId, index: u32) -> Result<FlatFile, StoreError> {
         let id = SubfileId::data(file.0, index);
-        if let Some(Subfile::Flat(flat)) = self.open.lock().get(&id) {
+        if let Some(SubfileHandle::Flat(flat)) = self.open.lock().get(&id) {
             return Ok(flat.clone());
         }
         let flat = self.disk.open_flat(id)?;
-        self.keep(id, Subfile::Flat(flat.clone()));
+        self.keep_open(id, SubfileHandle::Flat(flat.clone()));
         Ok(flat)
     }
 
-    /// A subfile of extents.
+    /// Opens an extent subfile.
     pub fn extents(&self, file: FileId, index: u32) -> Result<ExtentFile, StoreError> {
         let id = SubfileId::data(file.0, index);
-        if let Some(Subfile::Extents(extents)) = self.open.lock().get(&id) {
+        if let Some(SubfileHandle::Extents(extents)) = self.open.lock().get(&id) {
             return Ok(extents.clone());
         }
         let extents = self.disk.open_extents(id)?;
-        self.keep(id, Subfile::Extents(extents.clone()));
+        self.keep_open(id, SubfileHandle::Extents(extents.clone()));
         Ok(extents)
     }
 
-    /// Makes a subfile that may be made, unless another thread was faster. What a power loss has left
-    /// of one that was never synced is replaced.
-    pub fn make(&self, file: FileId, index: u32) -> Result<(), Failure> {
+    /// Creates a lazy subfile, unless another thread has. Replaces the remains that a power loss
+    /// has left of a subfile that was never synced.
+    pub fn create_lazy(&self, file: FileId, index: u32) -> Result<(), Failure> {
         let id = SubfileId::data(file.0, index);
-        let _making = self.making.lock();
-        // It was made by another thread, or its file was removed: opening it tells which.
-        let Some(known) = self.unmade.lock().get(id) else { return Ok(()) };
+        let _creating = self.creating.lock();
+        // Another thread has created it, or its file was removed: opening it tells which.
+        let Some(known) = self.lazy_subfiles.lock().get(id) else { return Ok(()) };
         let record = &known.record;
-        // A path that has become too long is no reason to lose a byte.
+        // The path may have become too long; the subfile is created all the same.
         let path = known.path.as_ref().map_or_else(|| format!("/{file}"), ToString::to_string);
         match self.disk.description(id) {
             Ok(_) => {
-                self.unmade.lock().forget(id);
+                self.lazy_subfiles.lock().forget(id);
                 return Ok(());
             }
             Err(StoreError::NotFound { .. }) => {}
             Err(StoreError::NotASubfile { .. }) => {
-                tracing::info!(disk = self.name, path, index, "subfile made anew");
+                tracing::info!(
+                    disk = self.name,
+                    path,
+                    index,
+                    "replaces the remains of a subfile that was never synced"
+                );
                 self.remove_subfile(id)?;
             }
-            Err(error) => return Err(self.failure(error, id, "look at it")),
+            Err(error) => return Err(self.failure(error, id, "read its description")),
         }
         let layout = record.layout.as_ref().map(Layout::encode).unwrap_or_default();
         let new = NewSubfile {
@@ -415,26 +424,27 @@ impl NodeDisk {
             ..NewSubfile::new(id)
         };
         let created = match record.kind {
-            FileKind::Extents => self.disk.create_extents(new).map(Subfile::Extents),
-            _ => self.disk.create_flat(new).map(Subfile::Flat),
+            FileKind::Extents => self.disk.create_extents(new).map(SubfileHandle::Extents),
+            _ => self.disk.create_flat(new).map(SubfileHandle::Flat),
         };
         let subfile = created.map_err(|error| self.failure(error, id, "create a file"))?;
-        // Known to be there before it is not known to be absent: so no request asks in between.
-        self.keep(id, subfile);
-        self.unmade.lock().forget(id);
+        // Registered as open before it ceases to be lazy, so that no request asks the namespace in
+        // between.
+        self.keep_open(id, subfile);
+        self.lazy_subfiles.lock().forget(id);
         Ok(())
     }
 
-    /// Writes into the description of a subfile, durably, what the namespace says of its file; that
-    /// there is no subfile is fine.
+    /// Writes what the namespace says of a file into the description of a subfile, durably. Does
+    /// nothing if there is no subfile.
     pub fn describe(&self, file: &KnownFile, index: u32) -> Result<(), Failure> {
         let record = &file.record;
         let id = SubfileId::data(record.id.0, index);
         {
-            // A subfile that is made right now is there afterwards; a later one is made by what is
-            // said here.
-            let _making = self.making.lock();
-            self.unmade.lock().update(id, file);
+            // The lock orders this with `create_lazy`: a subfile that is being created exists
+            // afterwards, and a later one gets the updated description.
+            let _creating = self.creating.lock();
+            self.lazy_subfiles.lock().update(id, file);
         }
         let described = self.disk.update_description(id, |description| {
             let rights = rights_of(record);
@@ -452,20 +462,20 @@ impl NodeDisk {
         }
     }
 
-    /// Whether it is known without touching the disk that a subfile is there, or may be made.
+    /// Returns whether this node knows, without a disk access, that a subfile exists or is lazy.
     pub fn is_known(&self, file: FileId, index: u32) -> bool {
         let id = SubfileId::data(file.0, index);
-        self.has_open(file, index) || self.unmade.lock().get(id).is_some()
+        self.has_open(file, index) || self.lazy_subfiles.lock().get(id).is_some()
     }
 
-    /// Removes subfiles for good; those that are not there are fine.
+    /// Removes subfiles; those that do not exist are ignored.
     pub fn remove_many(&self, subfiles: &[(FileId, u32)]) -> Result<(), Failure> {
         let ids: Vec<_> =
             subfiles.iter().map(|(file, index)| SubfileId::data(file.0, *index)).collect();
         let Some(&first) = ids.first() else { return Ok(()) };
-        let _making = self.making.lock();
+        let _creating = self.creating.lock();
         for &id in &ids {
-            self.unmade.lock().forget(id);
+            self.lazy_subfiles.lock().forget(id);
             self.open.lock().remove(&id);
         }
         self.disk.remove_many(&ids).map_err(|error| self.failure(error, first, "delete files"))
@@ -479,7 +489,7 @@ impl NodeDisk {
         }
     }
 
-    fn keep(&self, id: SubfileId, subfile: Subfile) {
+    fn keep_open(&self, id: SubfileId, subfile: SubfileHandle) {
         let mut open = self.open.lock();
         if open.len() >= self.kept_subfiles {
             let some: Vec<_> = open.keys().copied().take(self.kept_subfiles.div_ceil(4)).collect();
@@ -490,7 +500,7 @@ impl NodeDisk {
         open.insert(id, subfile);
     }
 
-    /// What an error of the store means to a client.
+    /// Translates an error of the store for a client.
     pub fn failure(&self, error: StoreError, id: SubfileId, action: &str) -> Failure {
         let disk = self.name.clone();
         if error.is_full() {
@@ -510,7 +520,7 @@ impl NodeDisk {
             }
             error => {
                 let why = error.to_string();
-                // Other errors say something of the request, not of the disk.
+                // Other errors concern the request, not the disk.
                 if matches!(
                     error,
                     StoreError::Io { .. }
@@ -524,13 +534,13 @@ impl NodeDisk {
         }
     }
 
-    /// A part of a file on this disk, for messages.
+    /// Returns the store's id of a subfile.
     pub fn subfile_id(file: FileId, part: SubfileLocation) -> SubfileId {
         SubfileId::data(file.0, part.subfile.0)
     }
 }
 
-/// Owner and mode of a file, for descriptions.
+/// Returns owner and mode of a file, for its descriptions.
 fn rights_of(record: &FileRecord) -> Rights {
     let FileRecord { uid, gid, mode, rights_version: version, .. } = *record;
     Rights { uid, gid, mode, version }
@@ -555,12 +565,12 @@ fn open_disk(path: &Path, options: DiskOptions, known: &KnownDisks) -> Result<Di
     Disk::open(path, options)
 }
 
-/// Nobody should wonder why a disk is slow that was told to be.
-fn tell_pace(disk: &str, wanted: &DiskConfig) {
+/// Logs that a disk is configured as a slower one.
+fn log_pace(disk: &str, wanted: &DiskConfig) {
     let Some(pace) = wanted.pace else { return };
     let latency_ms = pace.latency.as_secs_f64() * 1e3;
     let mb_per_s = pace.bytes_per_second.map(|rate| rate.get() as f64 / 1e6);
-    tracing::warn!(disk, latency_ms, mb_per_s, "behaves like a slower disk, as configured");
+    tracing::warn!(disk, latency_ms, mb_per_s, "the disk is configured as a slower one");
 }
 
 fn too_large(disk: String) -> Failure {
@@ -568,56 +578,13 @@ fn too_large(disk: String) -> Failure {
     Failure::Disk { disk, why: why.to_owned() }
 }
 
-/// A label that no other disk of the node has.
+/// Returns a label that no other disk of the node has.
 fn label_of(path: &Path, number: usize, others: &[NodeDisk]) -> String {
     let last = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let mut label = last.unwrap_or_else(|| format!("disk{number}"));
-    // A label that was made up may be the name of a directory too.
+    // The new label may be the name of another directory.
     while others.iter().any(|other| other.label == label) {
         label = format!("{label}-{number}");
     }
     label
-}
-
-/// Which disk was last seen in which directory: so that an empty mount point is not taken for a
-/// new disk. A text file, a line per disk.
-struct KnownDisks {
-    path: String,
-    lines: Vec<(u128, String)>,
-}
-
-impl KnownDisks {
-    const NAME: &str = "disks";
-
-    fn read(data: &Path) -> Result<Self, NodeError> {
-        let path = data.join(Self::NAME);
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(NodeError::io(&path, error)),
-        };
-        let line = |line: &str| {
-            let (uuid, path) = line.split_once(' ')?;
-            Some((u128::from_str_radix(uuid, 16).ok()?, path.to_owned()))
-        };
-        let lines = text.lines().filter_map(line).collect();
-        Ok(Self { path: path.display().to_string(), lines })
-    }
-
-    fn write(data: &Path, disks: &[NodeDisk]) -> Result<(), NodeError> {
-        let line = |disk: &NodeDisk| format!("{:032x} {}\n", disk.disk.id(), disk.path);
-        let text: String = disks.iter().map(line).collect();
-        let path = data.join(Self::NAME);
-        if fs::read_to_string(&path).is_ok_and(|known| known == text) {
-            return Ok(());
-        }
-        let making = data.join("disks.new");
-        private_files::replace(&path, &making, text.as_bytes())
-            .map_err(|error| NodeError::io(&path, error))
-    }
-
-    fn uuid_of(&self, path: &Path) -> Option<u128> {
-        let path = path.display().to_string();
-        self.lines.iter().find(|(_, known)| *known == path).map(|(uuid, _)| *uuid)
-    }
 }

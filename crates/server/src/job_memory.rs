@@ -8,7 +8,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use pario_net::{SharedMemory, SharedMemoryPart, SharedMemoryShape, machine_ms};
+use pario_net::clock::monotonic_ms;
+use pario_net::{SharedMemory, SharedMemoryPart, SharedMemoryShape};
 use pario_proto::{CoordinationTable, JobMemoryId, Mode, RecordedCall, TableLocation, TableWait};
 use parking_lot::Mutex;
 
@@ -60,22 +61,22 @@ impl JobMemory {
         })
     }
 
-    /// Its id.
+    /// Returns its id.
     pub fn id(&self) -> JobMemoryId {
         self.id
     }
 
-    /// The shared-memory object.
+    /// Returns the shared-memory object.
     pub fn memory(&self) -> &Arc<SharedMemory> {
         &self.memory
     }
 
-    /// The table of the job.
+    /// Returns the table of the job.
     pub fn job_table(&self) -> JobTable {
         JobTable(self.memory.part(0))
     }
 
-    /// Allocates a table for a file in a mode and with a length, if that is memories; `None` if all
+    /// Allocates a table for a file in a mode and with a length, if that is known; `None` if all
     /// tables are in use.
     pub fn allocate_table(
         &mut self,
@@ -110,7 +111,7 @@ impl JobTable {
         self.update_and_wake(|table| table.reset());
     }
 
-    /// Whether all ranks have left, according to the table.
+    /// Returns whether all ranks have left, according to the table.
     pub fn is_over(&self) -> bool {
         CoordinationTable::attach(self.0.words()).is_some_and(|table| table.is_over())
     }
@@ -123,9 +124,9 @@ impl JobTable {
         }
     }
 
-    /// The ranks that wait, by the clock of the node.
+    /// Returns the ranks that wait, by the clock of the node.
     pub fn waits(&self, now_ms: u64) -> Vec<RankWait> {
-        let machine_ms = machine_ms();
+        let machine_ms = monotonic_ms();
         let waits = CoordinationTable::attach(self.0.words()).map(|table| table.waits(machine_ms));
         let wait = |wait: TableWait| RankWait {
             number: wait.number,
@@ -137,16 +138,16 @@ impl JobTable {
         waits.unwrap_or_default().into_iter().map(wait).collect()
     }
 
-    /// The last call of a rank, by the clock of the node.
+    /// Returns the last call of a rank, by the clock of the node.
     pub fn last_call(&self, rank: u32, now_ms: u64) -> Option<RecordedCall> {
         let table =
             CoordinationTable::attach(self.0.words()).filter(|table| rank < table.size())?;
         let mut recorded = table.last_call(rank)?;
-        recorded.at_ms = now_ms.saturating_sub(machine_ms().saturating_sub(recorded.at_ms));
+        recorded.at_ms = now_ms.saturating_sub(monotonic_ms().saturating_sub(recorded.at_ms));
         Some(recorded)
     }
 
-    /// The mode, and the shared pointer if the mode has one.
+    /// Returns the mode, and the shared pointer if the mode has one.
     pub fn position(&self) -> (Mode, Option<u64>) {
         let table = CoordinationTable::attach(self.0.words());
         table.map(|table| (table.mode(), table.shared_offset())).unwrap_or_default()
@@ -154,14 +155,14 @@ impl JobTable {
 }
 
 impl JobMemories {
-    /// Lets the processes of a user get a memory, as long as the job exists.
+    /// Gives the processes of a user access to a memory, as long as the job exists.
     pub fn add(&self, id: JobMemoryId, uid: u32, memory: &Arc<SharedMemory>) {
         let mut memories = self.memories.lock();
         memories.retain(|_, (_, memory)| memory.strong_count() > 0);
         memories.insert(id, (uid, Arc::downgrade(memory)));
     }
 
-    /// The number of memories of a user, and of all users.
+    /// Returns the number of memories of a user, and of all users.
     pub(crate) fn count(&self, uid: u32) -> (u64, u64) {
         let memories = self.memories.lock();
         let live = || memories.values().filter(|(_, memory)| memory.strong_count() > 0);

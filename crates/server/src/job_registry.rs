@@ -92,7 +92,7 @@ pub enum FileAction<T> {
 }
 
 impl<J, T> Default for JobRegistry<J, T> {
-    /// An empty registry without limits.
+    /// Creates an empty registry without limits.
     fn default() -> Self {
         let state = State { jobs: HashMap::new(), files: HashMap::new(), last: 0 };
         Self { state: Mutex::new(state), quotas: None }
@@ -100,17 +100,17 @@ impl<J, T> Default for JobRegistry<J, T> {
 }
 
 impl<J, T> JobRegistry<J, T> {
-    /// An empty registry with the limits of users.
+    /// Creates an empty registry with the limits of users.
     pub(crate) fn with_quotas(quotas: Arc<Quotas>) -> Self {
         Self { quotas: Some(quotas), ..Self::default() }
     }
 
-    /// Whether a job has a memory already.
+    /// Returns whether a job has a memory.
     pub(crate) fn has_memory(&self, job: &JobKey) -> bool {
         self.state.lock().jobs.get(job).is_some_and(|job| job.memory.is_some())
     }
 
-    /// The number of shared files of a user, and of all users.
+    /// Returns the number of shared files of a user, and of all users.
     pub(crate) fn file_count(&self, uid: u32) -> (u64, u64) {
         let state = self.state.lock();
         let own = state.files.values().filter(|file| file.job.0 == uid).count();
@@ -353,7 +353,7 @@ impl<J, T> JobRegistry<J, T> {
         state.finish(id, actions)
     }
 
-    /// Removes a process that is lost.
+    /// Removes a lost process.
     pub fn remove_process(&self, space: SpaceId) -> (Vec<JobAction<J>>, FileActions<T>) {
         let mut state = self.state.lock();
         let mut job_actions = Vec::new();
@@ -404,7 +404,7 @@ impl<T> RegisteredFile<T> {
         self.opened.handle.wrapping_add(rank.into())
     }
 
-    /// Lets all ranks leave, which have closed the file.
+    /// Makes all ranks leave, because they have closed the file.
     fn leave_all(&mut self, act: &mut impl FnMut(CoordinatorAction<T>)) {
         for rank in self.ranks.values() {
             self.coordinator.leave(*rank, Departure::Closed, act);

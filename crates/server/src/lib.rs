@@ -1,13 +1,14 @@
 //! The resident node of a cluster.
 //!
 //! A [`Node`] is a process that owns disks, or a part of a process: the embedded cluster. It is a
-//! dataflow program: an *interface* thread keeps the names, a *directory* thread per node of the
-//! cluster measures and removes subfiles there, *storage* threads serve the disks, *compute* threads
-//! wait for work next to the data. Questions of clients come in through one door, which checks who
-//! asks and what was granted, and become calls of the program's operations.
+//! dataflow program: an *interface* thread serves the namespace, *storage* threads read and write
+//! the disks, *subfile workers* create, measure and remove subfiles, *compute* threads run
+//! operations next to the data, and *node proxies* pass tasks to the other nodes of the cluster. A
+//! *dispatcher* receives the requests of clients, checks who sends each one and what was granted,
+//! and calls the operation of the program that answers.
 //!
-//! What it is not: it does not decide what a user's bytes mean, does not keep data in memory that
-//! is not on the disks, and does not copy data from disk to disk by itself.
+//! What it is not: it does not interpret the bytes of users, keeps no data in memory that is not on
+//! the disks, and does not copy data from disk to disk by itself.
 //!
 //! ```
 //! use pario_server::{Node, config::Config};
@@ -29,17 +30,20 @@ pub mod namespace;
 
 mod audit;
 mod check;
-mod descriptors;
-mod directory;
+mod data_directory;
+mod descriptor_limit;
 mod disks;
 mod error;
 mod event_log;
 mod grant;
 mod grant_epochs;
 mod grant_window;
+mod lazy_subfiles;
 mod lease;
 mod limits;
+mod map_waiters;
 mod node;
+mod node_state;
 mod open_files;
 mod peers;
 mod private_files;
@@ -47,17 +51,14 @@ mod processing;
 mod program;
 mod protocol;
 mod record_locks;
-mod reporter;
+mod reply_sender;
 mod request_meter;
 mod sessions;
-mod shared;
 mod short_cut_traffic;
-mod strangers;
-mod syncing;
+mod subfile_sync;
 mod team_places;
-mod unmade;
 
-pub use directory::holds_cluster;
+pub use data_directory::holds_cluster;
 pub use error::NodeError;
 pub use node::monitor::{NodeMonitor, NodeReport, ResourceUse};
 pub use node::{MissingNamespace, Node, NodeBuilder};

@@ -1,6 +1,6 @@
-//! Which files are open, by whom, and which of them were deleted meanwhile.
+//! The open files of all clients, and which of them are deleted.
 //!
-//! The subfiles of a deleted file go when its last user has closed it, or is gone.
+//! The subfiles of a deleted file are removed when its last client has closed it or is lost.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,26 +13,26 @@ use crate::limits::Share;
 /// An open file.
 #[derive(Clone, Debug)]
 pub struct OpenFile {
-    /// Who has it open.
+    /// The client that has it open.
     pub space: SpaceId,
-    /// As whom.
+    /// The identity of the client.
     pub identity: Identity,
-    /// Under which path.
+    /// The path under which it was opened.
     pub path: FilePath,
-    /// What it is.
+    /// The record of the file.
     pub record: FileRecord,
-    /// What for.
+    /// The access.
     pub access: Access,
 }
 
 /// All open files.
 #[derive(Debug)]
 pub struct OpenFiles {
-    state: Mutex<State>,
+    state: Mutex<OpenFilesState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OpenFilesState {
     next: u64,
     handles: HashMap<u64, Handle>,
     /// The handles of each client.
@@ -44,27 +44,28 @@ struct State {
 #[derive(Debug)]
 struct Handle {
     file: OpenFile,
-    /// What it takes of its user's open files.
+    /// The handle's share of its user's open files.
     _share: Share,
 }
 
 impl Default for OpenFiles {
-    /// No file is open. Handles begin somewhere, whatever the clock says: one from before a restart
-    /// of the node is not taken for another file's.
+    /// Starts without open files. Handles begin at a random number, so that a handle from before a
+    /// restart of the node does not name another file.
     fn default() -> Self {
         let [a, b, c, d, e, f, g, h, ..] = *SpaceId::random().as_bytes();
         let next = u64::from_le_bytes([a, b, c, d, e, f, g, h]) >> 1;
-        Self { state: Mutex::new(State { next, ..State::default() }) }
+        Self { state: Mutex::new(OpenFilesState { next, ..OpenFilesState::default() }) }
     }
 }
 
 impl OpenFiles {
-    /// A file was opened; the answer is for closing it.
+    /// Registers an open file. Returns its handle.
     pub fn open(&self, file: OpenFile, share: Share) -> u64 {
         self.state.lock().open(file, share)
     }
 
-    /// A file was opened by several; the first handle, which the others follow.
+    /// Registers a file that several clients have opened. Returns the first handle; the others
+    /// follow it.
     pub fn open_all(&self, files: impl IntoIterator<Item = (OpenFile, Share)>) -> u64 {
         let mut state = self.state.lock();
         let first = state.next + 1;
@@ -74,40 +75,42 @@ impl OpenFiles {
         first
     }
 
-    /// The open file of a client.
+    /// Returns the open file of a handle.
     pub fn get(&self, handle: u64, space: SpaceId) -> Option<OpenFile> {
         self.state.lock().find(handle, space).cloned()
     }
 
-    /// Which file a client has open, and what for.
+    /// Returns the file and the access of a handle.
     pub fn find(&self, handle: u64, space: SpaceId) -> Option<(FileId, Access)> {
         let state = self.state.lock();
         let file = state.find(handle, space)?;
         Some((file.record.id, file.access))
     }
 
-    /// Whether a client has a file open.
+    /// Returns whether a client has a file open.
     pub fn is_open(&self, file: FileId, space: SpaceId) -> bool {
         let state = self.state.lock();
         let mut handles = state.by_space.get(&space).into_iter().flatten();
         handles.any(|handle| state.find(*handle, space).is_some_and(|open| open.record.id == file))
     }
 
-    /// A client has closed a file. If it was deleted and nobody else has it open: its record.
+    /// Closes a handle. Returns the record of the file if it is deleted and no other client has it
+    /// open.
     pub fn close(&self, handle: u64, space: SpaceId) -> Option<FileRecord> {
         let mut state = self.state.lock();
         state.find(handle, space)?;
         state.forget(handle)
     }
 
-    /// A client is gone. The records of files that were deleted and are open no more.
-    pub fn leave(&self, space: SpaceId) -> Vec<FileRecord> {
+    /// Closes all handles of a client. Returns the records of deleted files that no client has open
+    /// now.
+    pub fn close_all_of(&self, space: SpaceId) -> Vec<FileRecord> {
         let mut state = self.state.lock();
         let handles = state.by_space.remove(&space).unwrap_or_default();
         handles.into_iter().filter_map(|handle| state.forget(handle)).collect()
     }
 
-    /// A file was deleted. Its record comes back if nobody has it open.
+    /// Notes that a file is deleted. Returns its record if no client has it open.
     pub fn delete(&self, record: FileRecord) -> Option<FileRecord> {
         let mut state = self.state.lock();
         if !state.users.contains_key(&record.id) {
@@ -117,28 +120,28 @@ impl OpenFiles {
         None
     }
 
-    /// Whether any client has the file open.
+    /// Returns whether any client has the file open.
     pub fn is_in_use(&self, file: FileId) -> bool {
         self.state.lock().users.contains_key(&file)
     }
 
-    /// Whether somebody has the file open though it was deleted.
-    pub fn is_kept(&self, file: FileId) -> bool {
+    /// Returns whether the file is deleted and a client has it open.
+    pub fn is_deleted_but_open(&self, file: FileId) -> bool {
         self.state.lock().deleted.contains_key(&file)
     }
 
-    /// How many files are open, over all clients.
+    /// Returns the number of open handles of all clients.
     pub fn count(&self) -> u64 {
         self.state.lock().handles.len() as u64
     }
 
-    /// How many files a client has open.
+    /// Returns the number of open handles of a client.
     pub fn count_of(&self, space: SpaceId) -> u64 {
         self.state.lock().by_space.get(&space).map_or(0, |handles| handles.len() as u64)
     }
 }
 
-impl State {
+impl OpenFilesState {
     fn open(&mut self, file: OpenFile, share: Share) -> u64 {
         self.next += 1;
         *self.users.entry(file.record.id).or_default() += 1;
@@ -205,13 +208,13 @@ mod tests {
         let second = first + 1;
         assert_eq!(files.delete(file(8, a).record), Some(file(8, a).record));
         assert_eq!(files.delete(file(7, a).record), None);
-        assert!(files.is_kept(FileId(7)));
+        assert!(files.is_deleted_but_open(FileId(7)));
         assert_eq!(files.close(first, b), None, "another client cannot close it");
         assert_eq!(files.count(), 2);
         assert_eq!(files.close(first, a), None);
-        assert_eq!(files.leave(b).len(), 1);
+        assert_eq!(files.close_all_of(b).len(), 1);
         assert_eq!(files.close(second, b), None);
-        assert!(!files.is_kept(FileId(7)));
+        assert!(!files.is_deleted_but_open(FileId(7)));
         assert_eq!((files.count(), files.count_of(a)), (0, 0));
         assert_eq!(account.used(Resource::Handles), 0, "all shares were given back");
     }

@@ -19,13 +19,13 @@ use parking_lot::Mutex;
 use crate::coordination::{LockAnswers, LockClaim, Locker, Locks};
 use crate::limits::{Resource, Share};
 use crate::open_files::OpenFiles;
-use crate::reporter::Reporter;
+use crate::reply_sender::ReplySender;
 use crate::sessions::{Session, Sessions};
 
 /// The locks of records of all open files.
 #[derive(Debug, Default)]
 pub struct RecordLocks {
-    locks: Mutex<Locks<Reporter>>,
+    locks: Mutex<Locks<ReplySender>>,
     /// What the locks of each process take of those of its user.
     shares: Mutex<HashMap<SpaceId, Share>>,
 }
@@ -39,7 +39,7 @@ impl RecordLocks {
         open_files: &OpenFiles,
         session: &Session,
         request: LockRequest,
-        reporter: Reporter,
+        reporter: ReplySender,
         now_ms: u64,
     ) {
         let LockRequest { handle, pid, call } = request;
@@ -172,7 +172,7 @@ fn checked(file: FileId, access: Access, call: &LockCall) -> Result<FileId, Fail
     Err(Failure::BadGrant { file, why })
 }
 
-fn tell(answers: LockAnswers<Reporter>) {
+fn tell(answers: LockAnswers<ReplySender>) {
     for (reporter, result) in answers {
         reporter.send_now(ReplyMessage { result: result.map(Reply::Lock), data: Vec::new() });
     }

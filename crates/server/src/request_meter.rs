@@ -1,7 +1,7 @@
-//! Counts of the requests that a node has answered, by kind, with their durations.
+//! The counters of the requests that a node has answered, by kind, with their durations.
 //!
-//! A request counts when its reply leaves. Its duration begins when the node has received it, and
-//! contains what it waits for: a disk, other ranks, a lock.
+//! A request counts when its reply is sent. Its duration begins when the node has received it, and
+//! includes its waits: for a disk, for other ranks, for a lock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ pub const DURATION_BOUNDS_US: [u64; 8] =
 
 const BUCKETS: usize = DURATION_BOUNDS_US.len() + 1;
 
-/// The counts of all kinds of requests.
+/// The counters of all kinds of requests.
 #[derive(Debug, Default)]
 pub struct RequestMeter {
     kinds: RwLock<BTreeMap<&'static str, Arc<KindMeter>>>,
 }
 
-/// The counts of one kind.
+/// The counters of one kind.
 #[derive(Debug, Default)]
 pub struct KindMeter {
     failed: AtomicU64,
@@ -30,7 +30,7 @@ pub struct KindMeter {
     buckets: [AtomicU64; BUCKETS],
 }
 
-/// The requests of one kind, at one moment.
+/// The requests of one kind at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestCounts {
     /// The kind, such as `read` or `make directory`.
@@ -44,14 +44,14 @@ pub struct RequestCounts {
 }
 
 impl RequestCounts {
-    /// All requests of the kind that the node has answered.
+    /// Returns the number of answered requests of the kind.
     pub fn answered(&self) -> u64 {
         self.by_duration.iter().sum()
     }
 }
 
 impl RequestMeter {
-    /// The counts of a kind, which begin at zero.
+    /// Returns the counters of a kind, which begin at zero.
     pub fn of(&self, kind: &'static str) -> Arc<KindMeter> {
         if let Some(known) = self.kinds.read().get(kind) {
             return known.clone();
@@ -59,7 +59,7 @@ impl RequestMeter {
         self.kinds.write().entry(kind).or_default().clone()
     }
 
-    /// The counts of all kinds that have been requested so far, by name.
+    /// Returns the counters of all kinds that were requested so far, by name.
     pub fn counts(&self) -> Vec<RequestCounts> {
         let kinds = self.kinds.read();
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

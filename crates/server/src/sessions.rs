@@ -1,4 +1,4 @@
-//! Who is connected, and as whom.
+//! The sessions of a node: its connected clients and their identities.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,28 +10,28 @@ use parking_lot::RwLock;
 
 use crate::limits::{Resource, Share, UNREAD_LIMIT_BYTES, UNREAD_NOTED_BYTES, UserAccount};
 
-/// A client that has said hello.
+/// A client that has sent a hello.
 #[derive(Debug)]
 pub struct Session {
     /// Its address space.
     pub space: SpaceId,
-    /// What people call it.
+    /// Its name in messages.
     pub name: String,
-    /// As whom it is known.
+    /// Its identity.
     pub identity: Identity,
-    /// Whether it may ask what only nodes may ask.
+    /// Whether it may send requests that are reserved for nodes.
     pub is_node: bool,
-    /// What its user has taken of the node.
+    /// The account of its user.
     pub account: Arc<UserAccount>,
     requests: AtomicU64,
-    /// Answers that it has not read, as far as they were noted.
+    /// Unread bytes of replies, as counted last.
     unread_bytes: AtomicUsize,
     _share: Share,
 }
 
 impl Session {
-    /// Notes how much the client has not read; whether all clients of its user together have left too
-    /// much.
+    /// Counts the unread bytes of the client. Returns whether all clients of its user together have
+    /// too many.
     pub fn is_over(&self, unread_bytes: usize) -> bool {
         let noted = if unread_bytes < UNREAD_NOTED_BYTES { 0 } else { unread_bytes };
         if noted == 0 && self.unread_bytes.load(Ordering::Relaxed) == 0 {
@@ -48,15 +48,15 @@ impl Drop for Session {
     }
 }
 
-/// All clients that have said hello.
+/// All clients that have sent a hello.
 #[derive(Debug, Default)]
 pub struct Sessions {
     by_space: RwLock<HashMap<SpaceId, Arc<Session>>>,
 }
 
 impl Sessions {
-    /// A client has said hello. One more of its user may be too many.
-    pub fn enter(
+    /// Opens the session of a client. Fails if its user has too many.
+    pub fn open(
         &self,
         space: SpaceId,
         name: String,
@@ -79,24 +79,25 @@ impl Sessions {
         Ok(())
     }
 
-    /// Who asks; counts the request.
-    pub fn of(&self, space: SpaceId) -> Option<Arc<Session>> {
+    /// Returns the session of a client, and counts a request.
+    pub fn get(&self, space: SpaceId) -> Option<Arc<Session>> {
         let session = self.by_space.read().get(&space).cloned()?;
         session.requests.fetch_add(1, Ordering::Relaxed);
         Some(session)
     }
 
-    /// What people call a client.
+    /// Returns the name of a client.
     pub fn name_of(&self, space: SpaceId) -> Option<String> {
         self.by_space.read().get(&space).map(|session| session.name.clone())
     }
 
-    /// A client is gone.
-    pub fn leave(&self, space: SpaceId) {
+    /// Closes the session of a client.
+    pub fn close(&self, space: SpaceId) {
         self.by_space.write().remove(&space);
     }
 
-    /// All clients that are not nodes; `open_files` says how many files each has open.
+    /// Returns the status of all clients that are not nodes; `open_files` returns the number of
+    /// files that a client has open.
     pub fn status(&self, open_files: impl Fn(SpaceId) -> u64) -> Vec<ClientStatus> {
         let sessions = self.by_space.read();
         let clients = sessions.values().filter(|session| !session.is_node);
@@ -126,30 +127,30 @@ mod tests {
         Identity { uid, gids: vec![uid] }
     }
 
-    fn enter(sessions: &Sessions, space: SpaceId, name: String, uid: u32, is_node: bool) {
+    fn open(sessions: &Sessions, space: SpaceId, name: String, uid: u32, is_node: bool) {
         let account = Quotas::new("alpha", 0).account(uid);
-        sessions.enter(space, name, user(uid), is_node, account).unwrap();
+        sessions.open(space, name, user(uid), is_node, account).unwrap();
     }
 
     #[test]
-    fn who_has_said_hello_is_known_until_it_is_gone() {
+    fn a_session_lasts_from_hello_to_close() {
         let sessions = Sessions::default();
-        assert!(sessions.of(space(1)).is_none(), "it has not said hello");
-        enter(&sessions, space(1), "copy".to_owned(), 7, false);
-        let session = sessions.of(space(1)).unwrap();
+        assert!(sessions.get(space(1)).is_none(), "it has not said hello");
+        open(&sessions, space(1), "copy".to_owned(), 7, false);
+        let session = sessions.get(space(1)).unwrap();
         assert_eq!((session.space, session.identity.uid, session.is_node), (space(1), 7, false));
-        assert!(sessions.of(space(2)).is_none(), "this is another one");
-        // Who says hello again may be somebody else by then.
-        enter(&sessions, space(1), "copy".to_owned(), 8, false);
-        assert_eq!(sessions.of(space(1)).unwrap().identity.uid, 8);
-        assert_eq!(session.identity.uid, 7, "what was begun before goes on as whom it was begun");
-        sessions.leave(space(1));
-        sessions.leave(space(1));
-        assert!(sessions.of(space(1)).is_none());
+        assert!(sessions.get(space(2)).is_none(), "this is another one");
+        // The client may have another identity at its next hello.
+        open(&sessions, space(1), "copy".to_owned(), 8, false);
+        assert_eq!(sessions.get(space(1)).unwrap().identity.uid, 8);
+        assert_eq!(session.identity.uid, 7, "a session keeps its identity");
+        sessions.close(space(1));
+        sessions.close(space(1));
+        assert!(sessions.get(space(1)).is_none());
     }
 
     #[test]
-    fn a_user_has_so_many_clients_and_others_are_let_in() {
+    fn the_clients_of_a_user_are_limited_and_those_of_others_are_not() {
         let quotas = Quotas::new("alpha", 0);
         let sessions = Sessions::default();
         let limit = Resource::Sessions.limit().per_user;
@@ -158,40 +159,40 @@ mod tests {
             bytes[..8].copy_from_slice(&number.to_le_bytes());
             SpaceId::from_bytes(bytes)
         };
-        let enter = |number, uid| {
+        let open = |number, uid| {
             let account = quotas.account(uid);
-            sessions.enter(id(number), "many".to_owned(), user(uid), false, account)
+            sessions.open(id(number), "many".to_owned(), user(uid), false, account)
         };
         for number in 0..limit {
-            enter(number, 7).unwrap();
+            open(number, 7).unwrap();
         }
-        let refused = enter(limit, 7).unwrap_err().to_string();
+        let refused = open(limit, 7).unwrap_err().to_string();
         assert!(refused.contains("user 7 has 1024 connected clients at node alpha"), "{refused}");
-        enter(limit + 1, 8).unwrap();
-        sessions.leave(id(3));
-        enter(limit, 7).unwrap();
+        open(limit + 1, 8).unwrap();
+        sessions.close(id(3));
+        open(limit, 7).unwrap();
         let unread = UNREAD_LIMIT_BYTES / 2 + UNREAD_NOTED_BYTES;
-        assert!(!sessions.of(id(0)).unwrap().is_over(unread), "one client may");
-        assert!(sessions.of(id(1)).unwrap().is_over(unread), "both together may not");
-        assert!(!sessions.of(id(limit + 1)).unwrap().is_over(unread), "another user may");
-        sessions.leave(id(0));
-        assert!(!sessions.of(id(1)).unwrap().is_over(unread), "the first one is gone");
+        assert!(!sessions.get(id(0)).unwrap().is_over(unread), "one client may");
+        assert!(sessions.get(id(1)).unwrap().is_over(unread), "both together may not");
+        assert!(!sessions.get(id(limit + 1)).unwrap().is_over(unread), "another user may");
+        sessions.close(id(0));
+        assert!(!sessions.get(id(1)).unwrap().is_over(unread), "the first one is gone");
     }
 
     #[test]
-    fn clients_are_told_by_name_with_what_they_do_and_nodes_are_not() {
+    fn the_status_lists_clients_by_name_and_no_nodes() {
         let sessions = Sessions::default();
-        enter(&sessions, space(1), "zebra".to_owned(), 7, false);
-        enter(&sessions, space(2), "node beta".to_owned(), 0, true);
-        enter(&sessions, space(3), "ape".to_owned(), 9, false);
+        open(&sessions, space(1), "zebra".to_owned(), 7, false);
+        open(&sessions, space(2), "node beta".to_owned(), 0, true);
+        open(&sessions, space(3), "ape".to_owned(), 9, false);
         for _ in 0..5 {
-            sessions.of(space(3)).unwrap();
+            sessions.get(space(3)).unwrap();
         }
-        let told = sessions.status(|of| if of == space(1) { 4 } else { 0 });
-        let told: Vec<_> = told
+        let status = sessions.status(|of| if of == space(1) { 4 } else { 0 });
+        let status: Vec<_> = status
             .iter()
             .map(|client| (client.name.as_str(), client.uid, client.requests, client.open_files))
             .collect();
-        assert_eq!(told, [("ape", 9, 5, 0), ("zebra", 7, 0, 4)]);
+        assert_eq!(status, [("ape", 9, 5, 0), ("zebra", 7, 0, 4)]);
     }
 }

@@ -1,16 +1,14 @@
-//! What clients on this machine read and write by themselves, counted all the same: each has a table
-//! of counters in memory that it shares with the node ([`pario_proto::Traffic`]). The client adds,
-//! the node reads.
+//! The traffic of the short cut. Each client on this machine has a table of counters in memory that
+//! it shares with the node ([`pario_proto::Traffic`]): the client adds, the node reads.
 //!
-//! *Nothing in a table is trusted.* A counter that falls adds nothing, and neither does it when it
-//! rises again to where it was. Between two looks a client cannot have moved more than
-//! [`MOST_BYTES`] and [`MOST_CALLS`] in each second. So a client that lies raises figures that people
-//! look at, within bounds, and nothing else.
+//! *The node trusts no table.* A counter that falls adds nothing, and neither does its rise back to
+//! the earlier value. Between two reads a client adds at most [`MOST_BYTES`] and [`MOST_CALLS`] per
+//! second. So a client can only raise its own figures, within bounds.
 //!
 //! *A client that ends is counted to the end, once.* The node locks the open file description that
-//! it hands out (`flock`). The lock lasts while a process has the descriptor open or the memory
-//! mapped. When the node can lock its own description, no process can add any more: it counts for the
-//! last time and lets the table go.
+//! it passes to the client (`flock`). The lock lasts while a process has the descriptor open or the
+//! memory mapped. When the node can lock its own description, no process can add any more: the node
+//! reads the table for the last time and drops it.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -24,10 +22,10 @@ use rustix::io::Errno;
 
 use crate::limits::{Resource, Share, UserAccount};
 
-/// Bytes that one client can have moved in a second, each way: beyond the memory bandwidth of any
-/// machine.
+/// The limit of bytes that one client moves in a second, each way: beyond the memory bandwidth of
+/// any machine.
 const MOST_BYTES: u64 = 4 << 40;
-/// Calls that one client can have made in a second.
+/// The limit of calls that one client makes in a second.
 const MOST_CALLS: u64 = 1 << 30;
 
 /// The traffic tables of all clients of a node.
@@ -39,7 +37,7 @@ pub struct ShortCutTraffic {
 
 #[derive(Debug)]
 struct State {
-    /// What all clients have done so far, by number of the disk.
+    /// The traffic of all clients so far, by number of the disk.
     totals: Vec<Traffic>,
     tables: Vec<ClientTable>,
 }
@@ -48,52 +46,53 @@ struct State {
 #[derive(Debug)]
 struct ClientTable {
     memory: OwnedFd,
-    /// The largest value of each counter, as of the last look.
+    /// The largest value of each counter so far.
     seen: Vec<u64>,
-    looked: Instant,
+    read_at: Instant,
     _share: Share,
 }
 
 impl ShortCutTraffic {
-    /// For a node with so many disks.
+    /// Creates the tables of a node with a number of disks.
     pub fn new(disks: usize) -> Self {
         let disks = disks.min(TRAFFIC_DISKS_LIMIT);
         let state = State { totals: vec![Traffic::default(); disks], tables: Vec::new() };
         Self { disks, state: Mutex::new(state) }
     }
 
-    /// How many disks a table has.
+    /// Returns the number of disks in a table.
     pub fn disks(&self) -> usize {
         self.disks
     }
 
-    /// Makes a table for a client of a user; fails if the user has too many, or there is no memory.
+    /// Creates a table for a client of a user. Fails if the user has too many, or if there is no
+    /// memory.
     pub fn add(&self, account: &Arc<UserAccount>, now: Instant) -> Result<OwnedFd, Failure> {
         let share = match account.take(Resource::TrafficTables, 1) {
             Ok(share) => share,
             Err(_) => {
-                // Clients may have ended since the last look.
+                // Clients may have ended since the last read.
                 self.collect(now);
                 account.take(Resource::TrafficTables, 1)?
             }
         };
         let len = Traffic::table_len(self.disks);
-        let (memory, handed) = make_memory(len as u64 * 8).map_err(|error| {
+        let (memory, handed) = create_memory(len as u64 * 8).map_err(|error| {
             Failure::Invalid(format!("there is no memory to count the short cut in: {error}"))
         })?;
-        let table = ClientTable { memory, seen: vec![0; len], looked: now, _share: share };
+        let table = ClientTable { memory, seen: vec![0; len], read_at: now, _share: share };
         self.state.lock().tables.push(table);
         Ok(handed)
     }
 
-    /// Reads all tables, lets those go whose clients have ended, and says what was done so far, by
+    /// Reads all tables, and drops those of clients that have ended. Returns the traffic so far, by
     /// number of the disk.
     pub fn collect(&self, now: Instant) -> Vec<Traffic> {
         let mut state = self.state.lock();
         let State { totals, tables } = &mut *state;
         let disks = self.disks;
         tables.retain_mut(|table| {
-            // In this order: what a client adds before it ends is read.
+            // In this order, so that the last read includes everything that the client has added.
             let has_ended = table.has_ended();
             table.read(disks, totals, now).is_ok() && !has_ended
         });
@@ -101,9 +100,9 @@ impl ShortCutTraffic {
     }
 }
 
-/// Makes memory of a fixed size; gives the descriptor of the node, and that of the client, whose file
-/// description is locked.
-fn make_memory(bytes: u64) -> Result<(OwnedFd, OwnedFd), Errno> {
+/// Creates memory of a fixed size. Returns the descriptor of the node, and that of the client,
+/// whose file description is locked.
+fn create_memory(bytes: u64) -> Result<(OwnedFd, OwnedFd), Errno> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memory = rustix::fs::memfd_create("pario-traffic", flags)?;
     rustix::fs::ftruncate(&memory, bytes)?;
@@ -121,14 +120,14 @@ impl ClientTable {
         locked != Err(Errno::WOULDBLOCK)
     }
 
-    /// Adds what was done since the last look.
+    /// Adds the traffic since the last read.
     fn read(&mut self, disks: usize, totals: &mut [Traffic], now: Instant) -> io::Result<()> {
         let mut bytes = vec![0; self.seen.len() * 8];
         if rustix::io::pread(&self.memory, &mut bytes, 0)? < bytes.len() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let since = now.saturating_duration_since(self.looked);
-        self.looked = now;
+        let since = now.saturating_duration_since(self.read_at);
+        self.read_at = now;
         let mut rise = |place: usize| {
             let eight = bytes[place * 8..].first_chunk().copied().unwrap_or_default();
             let (counter, seen) = (u64::from_ne_bytes(eight), &mut self.seen[place]);
@@ -160,7 +159,7 @@ fn add(to: &mut u64, what: u64) {
     *to = to.saturating_add(what);
 }
 
-/// What can have been done since the last look; within the first second as much as in all of it.
+/// Returns the limit since the last read; the first second counts in full.
 fn most(in_a_second: u64, since: Duration) -> u64 {
     in_a_second.saturating_mul(since.as_secs().saturating_add(1))
 }
@@ -178,7 +177,7 @@ mod tests {
         Quotas::new("alpha", 0).account(7)
     }
 
-    /// The memory as a client has it, which closes the descriptor.
+    /// Returns the memory of a client, which closes the descriptor.
     fn client(traffic: &ShortCutTraffic, now: Instant) -> SharedMemoryPart {
         let handed = traffic.add(&account(), now).unwrap();
         let bytes = Traffic::table_len(traffic.disks()) * 8;
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_and_lanes_add_up_and_who_has_ended_is_counted_once() {
+    fn clients_and_lanes_add_up_and_ended_clients_count_once() {
         let (traffic, now) = (ShortCutTraffic::new(2), Instant::now());
         let (one, two) = (client(&traffic, now), client(&traffic, now));
         add(&one, 0, 1, Traffic::READS, 100);
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_lies_changes_no_more_than_is_possible() {
+    fn a_client_that_lies_stays_within_the_limits() {
         let (traffic, now) = (ShortCutTraffic::new(2), Instant::now());
         let liar = client(&traffic, now);
         let read_bytes = &liar.counters()[Traffic::cell(2, 0, 0) + Traffic::READS + 1];
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_has_so_many_tables_and_those_of_ended_clients_are_free_again() {
+    fn the_tables_of_a_user_are_limited_and_those_of_ended_clients_are_free() {
         let (traffic, now) = (ShortCutTraffic::new(1), Instant::now());
         let account = account();
         let limit = Resource::TrafficTables.limit().per_user;

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use pario_net::wire::BULK_BYTES;
-use pario_net::{Bulk, FilePart, PendingReply, RecvBuffer, Responder, RpcError, StartedRequest};
+use pario_net::{
+    Bulk, FilePart, PendingReply, RecvBuffer, Responder, RpcError, StartedRequest, panic_text,
+};
 
 use crate::call::Call;
 use crate::error::TeamError;
@@ -252,10 +254,4 @@ impl fmt::Debug for CallbackRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CallbackRequest({:?})", self.call())
     }
-}
-
-/// The text of a panic.
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
 }

@@ -3,7 +3,7 @@
 use crate::graph::{Shape, SplitKind};
 use crate::schedule::{ScheduleStep, StepAction};
 use crate::thread_selector::ThreadSelection;
-use crate::token::{Token, TokenCodec};
+use crate::token::{Token, TokenType};
 use crate::window::Window;
 
 /// An unfinished schedule and its picture.
@@ -46,7 +46,7 @@ impl ScheduleDraft {
 
     /// Adds a step that takes a token of type `T`; returns its number.
     pub(crate) fn push<T: Token>(&mut self, action: StepAction, name: String) -> usize {
-        self.steps.push(ScheduleStep { action, name, input: TokenCodec::of::<T>() });
+        self.steps.push(ScheduleStep { action, name, input: TokenType::of::<T>() });
         self.steps.len() - 1
     }
 

@@ -10,7 +10,7 @@ use super::{Chain, HasThread, InSplit, IndexRanges, NoIndices, OnThread, Schedul
 use crate::graph::{Branch, Shape, SplitKind};
 use crate::schedule::{MadeBy, MergeStep, SplitSource, SplitStep, SplitToken, StepAction};
 use crate::thread_selector::{PoolChoice, ThreadSelection, ThreadSelector};
-use crate::token::{ErasedToken, Token, TokenCodec, downcast, downcast_ref, short_name};
+use crate::token::{ErasedToken, Token, TokenType, downcast, downcast_ref, short_name};
 use crate::window::Window;
 
 impl<I, O: Token, T, K> Chain<I, O, T, K> {
@@ -323,7 +323,7 @@ fn merge_step<Out: Token, O: Token>(
         let output = output.downcast_mut().expect("the output has the type of its merge");
         add(output, downcast(token), indices);
     };
-    StepAction::Merge(MergeStep { split, output: TokenCodec::of::<Out>(), add: Box::new(add) })
+    StepAction::Merge(MergeStep { split, output: TokenType::of::<Out>(), add: Box::new(add) })
 }
 
 struct FromFn<F>(F);

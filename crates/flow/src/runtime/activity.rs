@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use pario_net::clock::monotonic_ns;
 use parking_lot::Mutex;
 
-use super::clock::now_ns;
 use super::ids::{CallId, StepPosition};
 use super::snapshot::{CurrentStep, SplitStatus, StepStatus, ThreadStatus};
 use super::span_recorder::SpanRecorder;
@@ -63,7 +63,7 @@ impl ThreadActivity {
         }
         Self {
             name,
-            since_ns: now_ns(),
+            since_ns: monotonic_ns(),
             busy_ns: AtomicU64::new(0),
             handled: AtomicU64::new(0),
             doing: AtomicU64::new(0),
@@ -118,7 +118,7 @@ impl ThreadActivity {
         let counters = Arc::new(SplitCounters {
             call,
             position,
-            since_ns: now_ns(),
+            since_ns: monotonic_ns(),
             split: AtomicU64::new(0),
             merged: AtomicU64::new(0),
             window: AtomicU64::new(0),
@@ -157,7 +157,7 @@ impl ThreadActivity {
         operations: &[Arc<Schedule>],
         process: &str,
     ) -> ThreadStatus {
-        let now = now_ns();
+        let now = monotonic_ns();
         let code = self.doing.load(Relaxed);
         let doing = (code != 0).then(|| {
             let operation = &operations[(code >> 32) as usize - 1];
@@ -200,7 +200,7 @@ impl ThreadActivity {
 
     /// Adds the counters of this thread to `all`, the steps of all operations in order.
     pub(crate) fn add_to(&self, all: &mut [StepStatus]) {
-        let alive = now_ns().saturating_sub(self.since_ns).max(1);
+        let alive = monotonic_ns().saturating_sub(self.since_ns).max(1);
         for (step, sum) in self.steps.iter().zip(all) {
             let busy = step.busy_ns.load(Relaxed) as f64 / alive as f64;
             sum.tokens_in += step.tokens_in.load(Relaxed);

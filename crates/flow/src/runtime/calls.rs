@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use pario_net::clock::monotonic_ns;
 use parking_lot::{Condvar, Mutex};
 
-use super::clock::now_ns;
 use super::ids::ProcessNumber;
 use super::snapshot::CallStatus;
 use crate::error::CallError;
@@ -89,7 +89,7 @@ impl CallTable {
             state: Mutex::new(CompletionState { callback, ..CompletionState::default() }),
             done: Condvar::new(),
         });
-        let call = OpenCall { operation, since_ns: now_ns(), completion: completion.clone() };
+        let call = OpenCall { operation, since_ns: monotonic_ns(), completion: completion.clone() };
         open.calls.insert(number, call);
         self.note_oldest(&open);
         Some((number, completion))
@@ -134,7 +134,7 @@ impl CallTable {
     }
 
     pub(crate) fn status(&self, names: impl Fn(usize) -> String) -> Vec<CallStatus> {
-        let now = now_ns();
+        let now = monotonic_ns();
         let open = self.open.lock();
         let status = |(number, call): (&u64, &OpenCall)| CallStatus {
             number: *number,

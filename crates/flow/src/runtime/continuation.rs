@@ -64,8 +64,8 @@ impl ErasedContinuation {
             _ => Ok(self.thread),
         };
         let sent = target.and_then(|thread| {
-            let codec = runtime.step(route.position).input;
-            let envelope = Envelope::now(route, stack, Payload::Local(token, codec));
+            let token_type = runtime.step(route.position).input;
+            let envelope = Envelope::now(route, stack, Payload::Local(token, token_type));
             runtime.send(thread, call, Message::Token(envelope))
         });
         if let Err(error) = sent {

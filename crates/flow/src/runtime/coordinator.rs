@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pario_net::clock::monotonic_ns;
 use pario_net::{InputPort, RecvError};
 use parking_lot::{Condvar, Mutex};
 
-use super::clock::now_ns;
 use super::ids::{CallId, ProcessNumber};
 use super::message::{ControlMessage, Message, ThreadClaim};
 use super::process_runtime::ProcessRuntime;
@@ -124,7 +124,7 @@ impl ProcessCoordinator {
                     request,
                     status: runtime.status(),
                     trace: wants_trace.then(|| runtime.trace()),
-                    now_ns: now_ns(),
+                    now_ns: monotonic_ns(),
                 };
                 let no_call = CallId::none(runtime.me);
                 // If the first process is lost, its loss arrives here and ends this process.
@@ -177,7 +177,7 @@ pub(crate) struct ProcessReport {
 
 impl ReportRequests {
     fn add(&self, request: u64, mut report: ProcessReport) {
-        let now = now_ns();
+        let now = monotonic_ns();
         // The processes of one machine share a clock; two machines count from different times.
         if report.now_ns.abs_diff(now) > OTHER_CLOCK_NS
             && let Some(trace) = &mut report.trace

@@ -13,6 +13,7 @@ use pario_net::{Credit, InputPort, PortOptions, RecvError, Space};
 use super::activity::ThreadActivity;
 use super::coordinator::{CoordinatorEnd, FIRST, ProcessCoordinator, ReportRequests};
 use super::ids::{CallId, ProcessNumber, ThreadNumber};
+use super::locality::LocalityCheck;
 use super::message::{ControlMessage, Message};
 use super::process_role::{DIRECTORY_VARIABLE, ProcessRole, SPACE_VARIABLE};
 use super::process_runtime::{
@@ -20,7 +21,7 @@ use super::process_runtime::{
 };
 use super::running_program::RunningProgram;
 use super::span_recorder::SpanRecorder;
-use super::thread_worker::{ThreadWorker, panic_message};
+use super::thread_worker::ThreadWorker;
 use crate::error::LaunchError;
 use crate::placement::{Placement, ProcessLauncher, StartedProcess, ThreadSlot};
 use crate::program::Program;
@@ -125,6 +126,13 @@ impl Program {
         let names = placement.processes().iter().map(|process| process.name.clone());
         let processes: Vec<PlacedProcess> =
             names.map(|name| PlacedProcess { name, port: OnceLock::new() }).collect();
+        LocalityCheck {
+            operations: &self.operations,
+            slots: &slots,
+            threads: &threads,
+            processes: &processes,
+        }
+        .run()?;
         let coordinator = coordinator_name(&processes[me.0 as usize].name);
         let port = open_port(&space, &self.name, &coordinator)?;
         let _ = processes[me.0 as usize].port.set(port.output());
@@ -266,7 +274,8 @@ fn start_threads(
                     worker.run();
                 }
                 Err(panic) => {
-                    let message = format!("making its state panicked: {}", panic_message(&*panic));
+                    let text = pario_net::panic_text(&*panic);
+                    let message = format!("making its state panicked: {text}");
                     let _ = made.send((name, Some(message)));
                 }
             }

@@ -1,6 +1,7 @@
 //! Merges: the merging thread merges the tokens of a split and reports them to the splitting thread.
 
-use super::clock::now_ns;
+use pario_net::clock::monotonic_ns;
+
 use super::construct_stack::ConstructStack;
 use super::ids::{CallId, SplitId, StepPosition};
 use super::message::{ControlMessage, HopWaits, MergeBegin, Message, Payload};
@@ -131,7 +132,7 @@ impl ThreadWorker {
         (step.add)(&mut merged.output, token, &frame.indices);
         let report = state.note(&current);
         let output = self.finish_merge(runtime, id);
-        self.time_ns = now_ns();
+        self.time_ns = monotonic_ns();
         self.activity.end(current.position, began, self.time_ns);
         self.record(current.position, SpanKind::Merge, current.call, &current.stack, began);
         if let (Some(trips), None) = (report, &output) {
@@ -156,11 +157,11 @@ impl ThreadWorker {
         let StepAction::Split(step) = &runtime.step(begin.position).action else {
             unreachable!("a split is at a split step")
         };
-        let codec = match begin.made_by() {
+        let token_type = match begin.made_by() {
             MadeBy::Merger => runtime.step(begin.position).input,
-            MadeBy::Splitter => self.output_codec(runtime, begin.position),
+            MadeBy::Splitter => self.output_type(runtime, begin.position),
         };
-        let output = match payload.decode(codec) {
+        let output = match payload.decode(token_type) {
             Ok(input) if begin.made_by() == MadeBy::Merger => (step.init)(&input),
             Ok(output) => output,
             Err(error) => {

@@ -9,7 +9,7 @@ use super::ids::{CallId, ProcessNumber, SplitId, StepPosition, ThreadNumber};
 use super::snapshot::ProcessStatus;
 use crate::error::CallError;
 use crate::schedule::MadeBy;
-use crate::token::{ErasedToken, TokenCodec};
+use crate::token::{ErasedToken, TokenType};
 use crate::trace::Trace;
 use crate::window::TripReport;
 
@@ -39,7 +39,7 @@ pub(crate) struct Envelope {
 impl Envelope {
     /// Wraps a token that enters a queue now.
     pub(crate) fn now(route: Route, stack: ConstructStack, payload: Payload) -> Self {
-        Self { route, stack, claim: None, queued_ns: super::clock::now_ns(), payload }
+        Self { route, stack, claim: None, queued_ns: pario_net::clock::monotonic_ns(), payload }
     }
 }
 
@@ -80,17 +80,17 @@ pub(crate) struct ThreadClaim {
     pub(crate) slot: u32,
 }
 
-/// A token of this process with its codec, or an encoded token of another process.
+/// A token of this process with its type, or an encoded token of another process.
 pub(crate) enum Payload {
-    Local(ErasedToken, TokenCodec),
+    Local(ErasedToken, TokenType),
     Received { head: Bytes, segments: Vec<Bulk> },
 }
 
 impl Payload {
-    pub(crate) fn decode(self, codec: TokenCodec) -> Result<ErasedToken, DecodeError> {
+    pub(crate) fn decode(self, token_type: TokenType) -> Result<ErasedToken, DecodeError> {
         match self {
             Self::Local(token, _) => Ok(token),
-            Self::Received { head, segments } => (codec.decode)(&head, segments),
+            Self::Received { head, segments } => token_type.decode(&head, segments),
         }
     }
 }
@@ -164,7 +164,7 @@ impl pario_net::Token for Message {
         };
         pario_net::encode_value(&header, out)?;
         match payload {
-            Some(Payload::Local(token, codec)) => (codec.encode)(token, out),
+            Some(Payload::Local(token, token_type)) => token_type.encode(token, out),
             Some(Payload::Received { head, segments }) => {
                 out.head().extend_from_slice(&head);
                 segments.into_iter().for_each(|segment| out.bulk(segment));
@@ -186,7 +186,7 @@ impl pario_net::Token for Message {
                 route,
                 stack: ConstructStack::from_frames(frames),
                 claim,
-                queued_ns: incoming.arrived_ns().unwrap_or_else(super::clock::now_ns),
+                queued_ns: incoming.arrived_ns().unwrap_or_else(pario_net::clock::monotonic_ns),
                 payload,
             }),
             MessageHeader::MergeBegin(begin) => Self::MergeBegin(begin, payload),

@@ -10,12 +10,12 @@
 
 mod activity;
 mod calls;
-mod clock;
 mod construct_stack;
 mod continuation;
 mod coordinator;
 mod ids;
 mod launch;
+mod locality;
 mod merges;
 mod message;
 mod pool_balancer;

@@ -253,8 +253,8 @@ impl ProcessRuntime {
             self.calls.end(call.number, Ok(token));
             return;
         }
-        let codec = self.step(position).input;
-        let result = Message::Result(call, Payload::Local(token, codec));
+        let token_type = self.step(position).input;
+        let result = Message::Result(call, Payload::Local(token, token_type));
         if self.send_to_coordinator(call.origin, call, result).is_err() {
             self.abort_here(call);
         }

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use pario_net::clock::monotonic_ns;
+
 use super::activity::SplitCounters;
-use super::clock::now_ns;
 use super::construct_stack::{ConstructKind, ConstructStack, SplitFrame};
 use super::ids::{CallId, SplitId, StepPosition, ThreadNumber};
 use super::merges::MergeState;
@@ -150,10 +151,10 @@ impl ThreadWorker {
             merge.begin(position, current.stack.clone(), current.hop_waits, current.oldest, first);
         } else {
             let is_input = step.made_by == MadeBy::Merger;
-            let codec = if is_input {
+            let token_type = if is_input {
                 runtime.step(position).input
             } else {
-                self.output_codec(runtime, position)
+                self.output_type(runtime, position)
             };
             let begin = MergeBegin {
                 call,
@@ -164,7 +165,7 @@ impl ThreadWorker {
                 hop_waits: current.hop_waits,
                 is_input,
             };
-            let message = Message::MergeBegin(begin, Payload::Local(first, codec));
+            let message = Message::MergeBegin(begin, Payload::Local(first, token_type));
             if let Err(error) = runtime.send(merge_at, call, message) {
                 return self.fail_call(runtime, call, error);
             }
@@ -236,7 +237,7 @@ impl ThreadWorker {
             let began = self.time_ns;
             let piece = split.source.next();
             if self.activity.recorder.is_some() {
-                self.time_ns = now_ns();
+                self.time_ns = monotonic_ns();
                 let stack = split.frame(number, self.me, 0, Vec::new());
                 self.record(split.position, SpanKind::Split, split.call, &stack, began);
             }
@@ -312,12 +313,12 @@ impl ThreadWorker {
         }
     }
 
-    /// Returns the codec of the output of a split.
-    pub(super) fn output_codec(
+    /// Returns the type of the output of a split.
+    pub(super) fn output_type(
         &self,
         runtime: &ProcessRuntime,
         split: StepPosition,
-    ) -> crate::token::TokenCodec {
+    ) -> crate::token::TokenType {
         let operation = &runtime.operations[split.operation as usize];
         operation
             .steps

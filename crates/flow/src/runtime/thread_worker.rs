@@ -4,10 +4,10 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use pario_net::clock::monotonic_ns;
 use pario_net::{InputPort, RecvError};
 
 use super::activity::ThreadActivity;
-use super::clock::now_ns;
 use super::construct_stack::{ConstructKind, ConstructStack};
 use super::continuation::ErasedContinuation;
 use super::ids::{CallId, NumberMap, SplitId, StepPosition, ThreadNumber};
@@ -73,13 +73,13 @@ impl CurrentToken {
     }
 
     fn into_envelope(self, runtime: &ProcessRuntime, now_ns: u64) -> Envelope {
-        let codec = runtime.step(self.position).input;
+        let token_type = runtime.step(self.position).input;
         Envelope {
             route: self.route(),
             stack: self.stack,
             claim: None,
             queued_ns: now_ns,
-            payload: Payload::Local(self.token, codec),
+            payload: Payload::Local(self.token, token_type),
         }
     }
 }
@@ -106,7 +106,7 @@ impl ThreadWorker {
             merges: NumberMap::default(),
             active_splits: Vec::new(),
             merged_inline: Vec::new(),
-            time_ns: now_ns(),
+            time_ns: monotonic_ns(),
             busy_until_ns: 0,
             waited_ns: 0,
             doing: None,
@@ -122,7 +122,7 @@ impl ThreadWorker {
             let message = match self.port.try_recv() {
                 Err(RecvError::Empty { .. }) => {
                     let message = self.port.recv();
-                    self.time_ns = now_ns();
+                    self.time_ns = monotonic_ns();
                     message
                 }
                 message => message,
@@ -148,7 +148,7 @@ impl ThreadWorker {
                 operation: runtime.operation_name(position),
                 step: runtime.step(position).name.clone(),
                 thread: self.activity.name.clone(),
-                message: panic_message(&*panic),
+                message: pario_net::panic_text(&*panic).to_owned(),
             };
             // The active splits belong to the call that panicked.
             self.active_splits.drain(..).for_each(|number| self.activity.close_split(number));
@@ -157,7 +157,7 @@ impl ThreadWorker {
         self.doing = None;
         self.active_splits.clear();
         self.merged_inline.clear();
-        self.time_ns = now_ns();
+        self.time_ns = monotonic_ns();
         self.busy_until_ns = self.time_ns;
         if let Some(claim) = self.claim.take() {
             runtime.release_thread(claim, self.me);
@@ -234,7 +234,7 @@ impl ThreadWorker {
                     let began = self.time_ns;
                     self.activity.begin(position, began);
                     let result = function(&mut *self.state, current.token, &context);
-                    self.time_ns = now_ns();
+                    self.time_ns = monotonic_ns();
                     self.activity.end(position, began, self.time_ns);
                     self.record(position, SpanKind::Run, current.call, &current.stack, began);
                     match result {
@@ -284,7 +284,7 @@ impl ThreadWorker {
                     let began = self.time_ns;
                     self.activity.begin(position, began);
                     function(&mut *self.state, current.token, successor);
-                    self.time_ns = now_ns();
+                    self.time_ns = monotonic_ns();
                     self.record(position, SpanKind::Run, current.call, &current.stack, began);
                     return;
                 }
@@ -436,12 +436,4 @@ fn report_lost_process(runtime: &ProcessRuntime, peer: &str) {
             Message::Control(ControlMessage::ProcessLost { process }),
         );
     }
-}
-
-pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {
-    panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".to_owned())
 }

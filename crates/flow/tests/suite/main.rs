@@ -3,6 +3,7 @@
 mod callbacks;
 mod constructs;
 mod failures;
+mod local_tokens;
 mod pictures;
 mod placement;
 mod processes;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pario_net::{SharedMemory, SharedMemoryPart, SharedMemoryShape, machine_ms};
+use pario_net::clock::monotonic_ms;
+use pario_net::{SharedMemory, SharedMemoryPart, SharedMemoryShape};
 use pario_proto::{
     AccessRange, BytesUse, Call, CallArrival, CallOutcome, CollectiveError, CoordinationTable,
     DescriptorRequest, JobMemoryId, OPEN_REPLY_LIMIT_BYTES, Seek, Transfer,
@@ -106,12 +107,12 @@ impl TableMember {
             {
                 let held = self.lock()?;
                 held.table.process_losses();
-                let arrived = held.table.add_call(self.rank, number, call, machine_ms())?;
+                let arrived = held.table.add_call(self.rank, number, call, monotonic_ms())?;
                 if arrived == CallArrival::Recorded {
                     let mut is_decided = false;
                     while held.table.is_round_complete() {
                         let table = &held.table;
-                        table.decide_round(|| table.measure_for(call, machine_ms(), &measure));
+                        table.decide_round(|| table.measure_for(call, monotonic_ms(), &measure));
                         is_decided = true;
                     }
                     drop(held);
@@ -171,7 +172,7 @@ impl TableMember {
     /// table of the file.
     pub fn record_call(&self, call: &Call, path: &str) {
         if let Some(table) = CoordinationTable::attach(self.memory.words()) {
-            table.record_call(self.rank, call, path, machine_ms());
+            table.record_call(self.rank, call, path, monotonic_ms());
         }
     }
 
@@ -182,7 +183,7 @@ impl TableMember {
         measure: impl FnOnce() -> Result<u64, String>,
     ) -> Result<AccessRange, CollectiveError> {
         let (held, call) = (self.lock()?, Call::Transfer(transfer));
-        held.table.transfer(transfer, || held.table.measure_for(&call, machine_ms(), measure))
+        held.table.transfer(transfer, || held.table.measure_for(&call, monotonic_ms(), measure))
     }
 
     /// Moves the shared pointer.
@@ -192,7 +193,7 @@ impl TableMember {
         measure: impl FnOnce() -> Result<u64, String>,
     ) -> Result<u64, CollectiveError> {
         let (held, call) = (self.lock()?, Call::Seek(seek));
-        held.table.seek(seek, || held.table.measure_for(&call, machine_ms(), measure))
+        held.table.seek(seek, || held.table.measure_for(&call, monotonic_ms(), measure))
     }
 
     /// The shared pointer.
@@ -352,7 +353,7 @@ impl TableMember {
     ) -> Result<R, CollectiveError> {
         let has_it = {
             let held = self.lock()?;
-            held.table.claim_range(self.rank, bytes, machine_ms());
+            held.table.claim_range(self.rank, bytes, monotonic_ms());
             held.table.holds_range(self.rank)
         };
         let _guard = RangeGuard(self);

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use bytes::Bytes;
 use pario_net::Bulk;
+use pario_net::clock::monotonic_ns;
 use pario_proto::{
     ExtentPlacement, ExtentSelection, ProcessRequest, ProcessTarget, ProcessUpdate, ProcessWork,
     Reply, Request, WorkSpan,
@@ -286,10 +287,4 @@ fn more_of(call: u64) -> Request {
 /// Whether nothing comes after an answer.
 fn is_last(answered: &Answered) -> bool {
     !matches!(answered, Ok((Reply::Processed(processed), _)) if !processed.is_over)
-}
-
-fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }

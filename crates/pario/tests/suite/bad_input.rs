@@ -135,7 +135,10 @@ fn layouts() {
         let cluster = &site.cluster;
         let new = || cluster.options().read(true).write(true).create_new(true);
         says(new().disk_count(0).open("/f"), "/f: zero disks cannot hold a file");
-        says(new().disk_count(5).open("/f"), "/f: 5 disks are wished for, and 4 can be written to");
+        says(
+            new().disk_count(5).open("/f"),
+            "/f: the layout asks for 5 disks, and 4 can be written to",
+        );
         says(new().unit(0).open("/f"), "/f: the striping unit is 0 bytes: choose at least 1");
         let names = site.disks().join(", ");
         says(

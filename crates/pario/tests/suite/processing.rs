@@ -199,7 +199,7 @@ fn what_goes_wrong_is_told_with_the_node_and_the_extent() {
         let error = cluster.process(&flat).operation("count", ()).collect::<()>().unwrap_err();
         assert!(error.to_string().contains("/flat: this is a file of bytes"), "{error}");
         let error = cluster.process(&file).operation("copy", ()).collect::<()>().unwrap_err();
-        assert!(error.to_string().contains("the caller has named no file for it"), "{error}");
+        assert!(error.to_string().contains("the caller has named no target file"), "{error}");
         let copy = create(cluster, "/copy");
         let error = cluster.process(&file).operation("astray", ()).write_to(&copy).unwrap_err();
         assert!(error.to_string().contains("has no such subfile"), "{error}");

@@ -1,4 +1,4 @@
-//! Comparing the namespace with what is on the disks.
+//! The check of a cluster: compares the namespace with the disks.
 
 mod rebuild;
 mod subfiles;
@@ -13,64 +13,69 @@ use pario_proto::{
 };
 pub use subfiles::{list_subfiles, repair_subfile};
 
-use crate::shared::{Names, Shared};
+use crate::node_state::{InterfaceState, NodeState};
 
-/// Subfiles that a node is asked for at a time.
-const PAGE: u32 = 2_000;
-/// Files of the namespace that are looked at at a time.
-const FILES: usize = 2_000;
+/// The number of subfiles in one request to a node.
+const PAGE_SUBFILES: u32 = 2_000;
+/// The number of files that the check reads from the namespace at a time.
+const PAGE_FILES: usize = 2_000;
 
 type Position = (DiskId, FileId, SubfileIndex);
 
-/// Checks the whole cluster. Runs in a thread of its own at the interface node; files that are
-/// created or deleted meanwhile are not found wrong.
-pub fn check(shared: &Arc<Shared>, what: CheckRequest) -> Result<CheckReport, Failure> {
+/// Checks the whole cluster. Runs in a thread of its own on the interface node. Files that clients
+/// create or delete during the check cause no finding.
+pub fn check(shared: &Arc<NodeState>, request: CheckRequest) -> Result<CheckReport, Failure> {
     let names = shared.names()?;
-    let mut check = Check {
+    let mut check = ClusterCheck {
         shared,
         names,
-        what,
+        request,
         report: CheckReport::default(),
         seen: HashSet::new(),
         extra: BTreeMap::new(),
         silent: HashSet::new(),
-        doomed: names.namespace.doomed()?.into_iter().map(|record| (record.id, record)).collect(),
+        tombstones: names
+            .namespace
+            .doomed()?
+            .into_iter()
+            .map(|record| (record.id, record))
+            .collect(),
         started_ns: names.namespace.now_ns(),
     };
     for problem in names.namespace.problems()? {
-        check.find(FindingKind::Mismatch, FileId::ROOT, None, None, problem, false);
+        check.report_finding(FindingKind::Mismatch, FileId::ROOT, None, None, problem, false);
     }
     for node in 0..shared.config.nodes.len() {
-        check.node(node)?;
+        check.check_node(node)?;
     }
-    check.files()?;
-    check.extras()?;
-    check.doomed();
+    check.check_files()?;
+    check.check_extras()?;
+    check.check_deletions();
     Ok(check.report)
 }
 
-struct Check<'a> {
-    shared: &'a Arc<Shared>,
-    names: &'a Names,
-    what: CheckRequest,
+struct ClusterCheck<'a> {
+    shared: &'a Arc<NodeState>,
+    names: &'a InterfaceState,
+    request: CheckRequest,
     report: CheckReport,
     seen: HashSet<(FileId, u32)>,
     /// Subfiles of files that the namespace does not know.
     extra: BTreeMap<FileId, Vec<FoundSubfile>>,
     silent: HashSet<usize>,
-    doomed: HashMap<FileId, FileRecord>,
+    tombstones: HashMap<FileId, FileRecord>,
     started_ns: u64,
 }
 
-impl Check<'_> {
-    /// Looks at the subfiles of one node.
-    fn node(&mut self, node: usize) -> Result<(), Failure> {
+impl ClusterCheck<'_> {
+    /// Checks the subfiles of one node.
+    fn check_node(&mut self, node: usize) -> Result<(), Failure> {
         let mut after = None;
         loop {
-            let page = match self.page(node, after, PAGE, self.what.depth) {
+            let page = match self.page(node, after, PAGE_SUBFILES, self.request.depth) {
                 Ok(page) => page,
                 Err(failure) => {
-                    tracing::warn!(%failure, "a node does not take part in the check");
+                    tracing::warn!(%failure, "the check skips a node that does not answer");
                     self.silent.insert(node);
                     let name = self.shared.config.nodes[node].name.clone();
                     self.report.silent_nodes.push(name);
@@ -84,7 +89,7 @@ impl Check<'_> {
                 self.report.verified_bytes += subfile.verified_bytes;
                 let unverified = self.report.unverified_bytes;
                 self.report.unverified_bytes = unverified.saturating_add(subfile.unverified_bytes);
-                self.subfile(subfile)?;
+                self.check_subfile(subfile)?;
             }
             if !is_more {
                 return Ok(());
@@ -107,11 +112,11 @@ impl Check<'_> {
         };
         match reply {
             Reply::Subfiles { found, is_more } => Ok((found, is_more)),
-            _ => Err(self.strange(node)),
+            _ => Err(self.unexpected_reply(node)),
         }
     }
 
-    /// Whether a subfile is on its disk at this moment.
+    /// Returns whether a subfile is on its disk now.
     fn is_there(&self, node: usize, position: Position) -> bool {
         let (disk, file, subfile) = position;
         let before = match subfile.0.checked_sub(1) {
@@ -124,16 +129,16 @@ impl Check<'_> {
         })
     }
 
-    /// Those of some subfiles that belong to no file and are still there: the others were being
-    /// deleted when their disk was listed.
+    /// Returns those subfiles of an unknown file that still exist; the others were being deleted
+    /// when their disk was listed.
     fn still_extra(
         &self,
         file: FileId,
         subfiles: Vec<FoundSubfile>,
     ) -> Result<Vec<FoundSubfile>, Failure> {
         let namespace = &self.names.namespace;
-        let doomed = namespace.doomed()?;
-        if namespace.record(file)?.is_some() || doomed.iter().any(|record| record.id == file) {
+        let tombstones = namespace.doomed()?;
+        if namespace.record(file)?.is_some() || tombstones.iter().any(|record| record.id == file) {
             return Ok(Vec::new());
         }
         let is_there = |found: &FoundSubfile| {
@@ -147,22 +152,25 @@ impl Check<'_> {
     fn ask(&self, node: usize, request: PeerRequest) -> Result<Reply, Failure> {
         let (send, receive) = mpsc::channel();
         self.shared.peers.ask_then(node, Request::Peer(request), move |answer| {
-            // Nobody waits any more only if the thread below is gone.
+            // The receiver below waits for this one message.
             let _ = send.send(answer.and_then(|answer| answer.result));
         });
-        receive.recv().unwrap_or_else(|_| Err(self.strange(node)))
+        receive.recv().unwrap_or_else(|_| Err(self.unexpected_reply(node)))
     }
 
-    fn strange(&self, node: usize) -> Failure {
+    fn unexpected_reply(&self, node: usize) -> Failure {
         let node = self.shared.config.nodes[node].name.clone();
-        Failure::Internal { node, why: "it gave no sensible answer".to_owned() }
+        Failure::Internal {
+            node,
+            why: "it has sent a reply that does not fit the request".to_owned(),
+        }
     }
 
     /// Compares a subfile with the namespace.
-    fn subfile(&mut self, found: FoundSubfile) -> Result<(), Failure> {
+    fn check_subfile(&mut self, found: FoundSubfile) -> Result<(), Failure> {
         let namespace = &self.names.namespace;
         let Some(record) = namespace.record(found.file)? else {
-            if !self.doomed.contains_key(&found.file) {
+            if !self.tombstones.contains_key(&found.file) {
                 self.extra.entry(found.file).or_default().push(found);
             }
             return Ok(());
@@ -175,7 +183,7 @@ impl Check<'_> {
             record.layout.as_ref().and_then(|layout| layout.disks().disk_of(found.subfile));
         let wrong = match &found.description {
             Err(why) if record.is_first_synced(found.subfile.0) => Some(why.clone()),
-            // It was never synced: a power loss may leave it so, and nobody was promised more.
+            // The subfile was never synced, so a power loss may leave it so.
             Err(_) => None,
             Ok(description) if Some(&description.layout) != record.layout.as_ref() => {
                 Some("it was made for another layout".to_owned())
@@ -190,7 +198,7 @@ impl Check<'_> {
         };
         if let Some(why) = wrong {
             let text = format!("{which}: {why}");
-            self.find(
+            self.report_finding(
                 FindingKind::Mismatch,
                 found.file,
                 path.clone(),
@@ -199,10 +207,10 @@ impl Check<'_> {
                 false,
             );
         }
-        self.poisoned(&found, path.as_ref());
+        self.check_poison(&found, path.as_ref());
         for why in &found.damage {
             let text = format!("{which}: {why}");
-            self.find(
+            self.report_finding(
                 FindingKind::Damage,
                 found.file,
                 path.clone(),
@@ -214,8 +222,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Tells of a subfile whose sync has failed, and repairs it if that is wanted.
-    fn poisoned(&mut self, found: &FoundSubfile, path: Option<&FilePath>) {
+    /// Reports a poisoned subfile, and repairs it if the request says so.
+    fn check_poison(&mut self, found: &FoundSubfile, path: Option<&FilePath>) {
         if !found.is_poisoned {
             return;
         }
@@ -231,7 +239,7 @@ impl Check<'_> {
             subfile.0
         );
         let repaired = match node {
-            _ if !self.what.is_repair => None,
+            _ if !self.request.is_repair => None,
             Some(node) if node == self.shared.me => {
                 Some(repair_subfile(self.shared, found.disk, file, subfile))
             }
@@ -242,32 +250,41 @@ impl Check<'_> {
             None => None,
         };
         let (text, is_repaired) = match repaired {
-            None => (format!("{lost}; `pario fsck --repair` lets it take changes again"), false),
+            None => (format!("{lost}; `pario fsck --repair` makes it accept changes again"), false),
             Some(Ok(Reply::Repaired { read_bytes })) => {
-                let done = "all that is stored was read from the disk, and it takes changes again";
+                let done = "every stored byte was read from the disk, and it accepts changes again";
                 (format!("{lost}; {done} ({read_bytes} bytes)"), true)
             }
-            Some(Ok(_)) => (format!("{lost}; its node gave no sensible answer"), false),
+            Some(Ok(_)) => {
+                (format!("{lost}; its node has sent a reply that does not fit the request"), false)
+            }
             Some(Err(failure)) => (format!("{lost}; it cannot be repaired: {failure}"), false),
         };
-        self.find(FindingKind::Poisoned, file, path.cloned(), Some(disk), text, is_repaired);
+        self.report_finding(
+            FindingKind::Poisoned,
+            file,
+            path.cloned(),
+            Some(disk),
+            text,
+            is_repaired,
+        );
     }
 
-    /// Looks for subfiles that should be there.
-    fn files(&mut self) -> Result<(), Failure> {
+    /// Reports subfiles that are missing.
+    fn check_files(&mut self) -> Result<(), Failure> {
         let mut after = None;
         loop {
-            let files = self.names.namespace.all_files(after, FILES)?;
+            let files = self.names.namespace.all_files(after, PAGE_FILES)?;
             let Some(last) = files.last() else { return Ok(()) };
             after = Some(last.record.id);
             for KnownFile { path, record, .. } in files {
                 self.report.files += 1;
-                self.file(path.as_ref(), &record)?;
+                self.check_file(path.as_ref(), &record)?;
             }
         }
     }
 
-    fn file(&mut self, path: Option<&FilePath>, record: &FileRecord) -> Result<(), Failure> {
+    fn check_file(&mut self, path: Option<&FilePath>, record: &FileRecord) -> Result<(), Failure> {
         let Some(layout) = &record.layout else { return Ok(()) };
         for (index, &id) in (0..).zip(layout.disks().as_slice()) {
             if self.seen.contains(&(record.id, index)) || !record.is_first_synced(index) {
@@ -280,7 +297,7 @@ impl Check<'_> {
             if node.is_some_and(|node| self.silent.contains(&node)) {
                 continue;
             }
-            // It may have been made since its disk was listed, or have been deleted.
+            // The subfile may have been created since its disk was listed, or its file deleted.
             let position = (id, record.id, SubfileIndex(index));
             if node.is_some_and(|node| self.is_there(node, position)) {
                 continue;
@@ -293,29 +310,39 @@ impl Check<'_> {
                  unless the disk comes back"
             );
             let path = path.cloned();
-            self.find(FindingKind::Missing, record.id, path, Some(disk), text, false);
+            self.report_finding(FindingKind::Missing, record.id, path, Some(disk), text, false);
         }
         Ok(())
     }
 
-    /// Deletions that are not finished.
-    fn doomed(&mut self) {
-        let doomed: Vec<FileRecord> = self.doomed.values().cloned().collect();
-        for record in doomed {
-            // What somebody has open stays, and what the janitor has not come to yet is under way.
-            if self.names.open_files.is_kept(record.id) || !self.names.janitor.is_stuck(record.id) {
+    /// Reports deletions that have not finished.
+    fn check_deletions(&mut self) {
+        let tombstones: Vec<FileRecord> = self.tombstones.values().cloned().collect();
+        for record in tombstones {
+            // An open file keeps its subfiles; the reaper has not failed if it has not come to them
+            // yet.
+            if self.names.open_files.is_deleted_but_open(record.id)
+                || !self.names.subfile_reaper.has_failed(record.id)
+            {
                 continue;
             }
-            if self.what.is_repair {
-                self.names.janitor.remove(record.clone());
+            if self.request.is_repair {
+                self.names.subfile_reaper.remove(record.clone());
             }
             let text = "it was deleted, and its subfiles are not all removed yet".to_owned();
-            let is_repaired = self.what.is_repair;
-            self.find(FindingKind::UnfinishedDeletion, record.id, None, None, text, is_repaired);
+            let is_repaired = self.request.is_repair;
+            self.report_finding(
+                FindingKind::UnfinishedDeletion,
+                record.id,
+                None,
+                None,
+                text,
+                is_repaired,
+            );
         }
     }
 
-    fn find(
+    fn report_finding(
         &mut self,
         kind: FindingKind,
         file: FileId,

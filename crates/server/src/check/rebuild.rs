@@ -1,4 +1,4 @@
-//! Making files of the namespace from what the disks say.
+//! The rebuild of files in the namespace from the descriptions of their subfiles.
 
 use std::sync::mpsc;
 
@@ -7,38 +7,38 @@ use pario_proto::{
     FoundSubfile,
 };
 
-use super::Check;
+use super::ClusterCheck;
 
-/// What the descriptions of a file say together.
-pub(super) struct Said {
-    /// Owner and mode as they were last.
+/// What the descriptions of one file say together.
+pub(super) struct DescribedFile {
+    /// The latest owner and mode.
     rights: Option<FoundRights>,
-    /// Which subfiles have been synced.
+    /// The synced subfiles, as a bit set.
     synced: Option<Vec<u64>>,
 }
 
-impl Said {
-    /// What some subfiles of one file say.
-    pub fn by(subfiles: &[FoundSubfile]) -> Self {
-        let mut said = Self { rights: None, synced: None };
+impl DescribedFile {
+    /// Collects the descriptions of subfiles of one file.
+    pub fn of(subfiles: &[FoundSubfile]) -> Self {
+        let mut described = Self { rights: None, synced: None };
         for found in subfiles {
             let Ok(description) = &found.description else { continue };
             let version = |rights: Option<FoundRights>| rights.map(|rights| rights.rights_version);
-            if version(description.rights) > version(said.rights) {
-                said.rights = description.rights;
+            if version(description.rights) > version(described.rights) {
+                described.rights = description.rights;
             }
             if let Some(more) = &description.synced {
-                let all = said.synced.get_or_insert_default();
+                let all = described.synced.get_or_insert_default();
                 all.resize(all.len().max(more.len()), 0);
                 for (word, more) in all.iter_mut().zip(more) {
                     *word |= more;
                 }
             }
         }
-        said
+        described
     }
 
-    /// What is not on the disks, in sentences.
+    /// Returns a sentence for each property that the disks do not hold.
     fn guesses(&self) -> Vec<&'static str> {
         let mut guesses = Vec::new();
         if self.rights.is_none() {
@@ -57,37 +57,37 @@ impl Said {
     }
 }
 
-impl Check<'_> {
-    /// Subfiles of files that the namespace does not know.
-    pub(super) fn extras(&mut self) -> Result<(), Failure> {
+impl ClusterCheck<'_> {
+    /// Rebuilds or reports the files that the namespace does not know.
+    pub(super) fn check_extras(&mut self) -> Result<(), Failure> {
         // Newer files first: if two have the same path, the older one was replaced or deleted, and
-        // its node has not removed its subfiles. Files whose name is a guess come last.
+        // its node has not removed its subfiles. Files with a guessed name come last.
         let mut files: Vec<_> = std::mem::take(&mut self.extra).into_iter().rev().collect();
         files.sort_by_key(|(_, subfiles)| {
             let described = subfiles.iter().filter_map(|found| found.description.as_ref().ok());
             let last = described.max_by_key(|description| description.path_version);
-            last.is_some_and(|description| name_when_whole(&description.path).is_some())
+            last.is_some_and(|description| final_path(&description.path).is_some())
         });
         for (file, subfiles) in files {
             let subfiles = self.still_extra(file, subfiles)?;
-            // One that says where the file was last: some may not know of its renames.
+            // The description with the latest path: some may have missed a rename.
             let described = subfiles.iter().filter_map(|found| {
                 let description = found.description.as_ref().ok()?;
                 Some((found, description))
             });
             let described = described.max_by_key(|(_, description)| description.path_version);
             match described {
-                Some((found, description)) if self.what.is_rebuild => {
+                Some((found, description)) if self.request.is_rebuild => {
                     self.rebuild(file, found.is_extents, description, &subfiles)?;
                 }
-                _ => self.leave_extra(file, &subfiles),
+                _ => self.report_extra(file, &subfiles),
             }
         }
         Ok(())
     }
 
-    /// Tells of subfiles that belong to no file.
-    fn leave_extra(&mut self, file: FileId, subfiles: &[FoundSubfile]) {
+    /// Reports subfiles that belong to no file.
+    fn report_extra(&mut self, file: FileId, subfiles: &[FoundSubfile]) {
         for found in subfiles {
             let disk = self.shared.map.read().disk_name(found.disk);
             let was = match &found.description {
@@ -99,11 +99,11 @@ impl Check<'_> {
                  brings such files back",
                 found.subfile.0
             );
-            self.find(FindingKind::Extra, file, None, Some(disk), text, false);
+            self.report_finding(FindingKind::Extra, file, None, Some(disk), text, false);
         }
     }
 
-    /// Makes a file from what its subfiles say, and tells what is missing of it.
+    /// Rebuilds a file from its descriptions, and reports what is missing of it.
     fn rebuild(
         &mut self,
         file: FileId,
@@ -111,29 +111,37 @@ impl Check<'_> {
         description: &FoundDescription,
         subfiles: &[FoundSubfile],
     ) -> Result<(), Failure> {
-        let said = Said::by(subfiles);
-        let record = self.record_of(file, is_extents, description, subfiles, &said);
-        let whole = name_when_whole(&description.path);
+        let described = DescribedFile::of(subfiles);
+        let record = self.record_of(file, is_extents, description, subfiles, &described);
+        let whole = final_path(&description.path);
         let path = whole.as_ref().map_or(description.path.as_str(), FilePath::as_str);
         let path = self.restore(path, description.path_version, record.clone())?;
         self.write_back(file)?;
         let text = format!("made from {} subfiles on the disks", subfiles.len());
-        self.find(FindingKind::Rebuilt, file, Some(path.clone()), None, text, true);
-        for guess in said.guesses() {
+        self.report_finding(FindingKind::Rebuilt, file, Some(path.clone()), None, text, true);
+        for guess in described.guesses() {
             let (path, text) = (Some(path.clone()), guess.to_owned());
-            self.find(FindingKind::Guessed, file, path, None, text, true);
+            self.report_finding(FindingKind::Guessed, file, path, None, text, true);
         }
         if whole.is_some() {
             let text = "its name: it was written under a hidden one, which a copy has until it is \
                         whole; compare it with its source";
-            self.find(FindingKind::Guessed, file, Some(path.clone()), None, text.to_owned(), true);
+            self.report_finding(
+                FindingKind::Guessed,
+                file,
+                Some(path.clone()),
+                None,
+                text.to_owned(),
+                true,
+            );
         }
-        // Now that the file is known, what was synced and is not there is known to be lost.
+        // The namespace knows the file now, so the check can report synced subfiles that are
+        // missing.
         for found in subfiles {
             self.seen.insert((found.file, found.subfile.0));
-            self.poisoned(found, Some(&path));
+            self.check_poison(found, Some(&path));
         }
-        self.file(Some(&path), &record)
+        self.check_file(Some(&path), &record)
     }
 
     fn record_of(
@@ -142,7 +150,7 @@ impl Check<'_> {
         is_extents: bool,
         description: &FoundDescription,
         subfiles: &[FoundSubfile],
-        said: &Said,
+        described: &DescribedFile,
     ) -> FileRecord {
         let administrator = &self.shared.administrator;
         let guessed = FoundRights {
@@ -151,7 +159,7 @@ impl Check<'_> {
             mode: 0o600,
             rights_version: 0,
         };
-        let rights = said.rights.unwrap_or(guessed);
+        let rights = described.rights.unwrap_or(guessed);
         let mut record = FileRecord {
             id: file,
             kind: if is_extents { FileKind::Extents } else { FileKind::Flat },
@@ -161,9 +169,9 @@ impl Check<'_> {
             mode: rights.mode,
             created_ns: description.created_s.saturating_mul(1_000_000_000),
             changed_ns: self.started_ns,
-            // Grants of before are not valid any more.
+            // Invalidates all older grants.
             rights_version: rights.rights_version.saturating_add(1),
-            first_synced: said.synced.clone().unwrap_or_default(),
+            first_synced: described.synced.clone().unwrap_or_default(),
         };
         for found in subfiles {
             record.mark_synced(found.subfile.0);
@@ -182,16 +190,16 @@ impl Check<'_> {
         });
         receive.recv().unwrap_or_else(|_| {
             let node = self.shared.name().to_owned();
-            Err(Failure::Internal { node, why: "the namespace is gone".to_owned() })
+            Err(Failure::Internal { node, why: "the namespace has stopped".to_owned() })
         })
     }
 
-    /// Has the subfiles say what was found out, so that the next rebuild knows it too. Disks that are
-    /// away get it later.
+    /// Writes the result into the descriptions, so that the next rebuild finds it. Disks that
+    /// cannot be reached get it later.
     fn write_back(&self, file: FileId) -> Result<(), Failure> {
         let files = self.names.namespace.known_file(file)?.into_iter().collect();
         let (send, receive) = mpsc::channel();
-        self.names.describer.deliver(self.shared, files, None, move |is_done| {
+        self.names.description_writer.write(self.shared, files, None, move |is_done| {
             let _ = send.send(is_done);
         });
         let _ = receive.recv();
@@ -199,9 +207,9 @@ impl Check<'_> {
     }
 }
 
-/// The path that a copy gets when it is whole, if `pario cp` has made it under a hidden one:
+/// Returns the final path of a copy that `pario cp` has written under the hidden name
 /// `.NAME.VERSION.pario-part`.
-fn name_when_whole(path: &str) -> Option<FilePath> {
+fn final_path(path: &str) -> Option<FilePath> {
     let path = FilePath::new(path).ok()?;
     let hidden = path.name()?.strip_prefix('.')?.strip_suffix(".pario-part")?;
     let (name, _) = hidden.rsplit_once('.')?;

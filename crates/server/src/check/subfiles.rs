@@ -1,4 +1,4 @@
-//! What a node says of the subfiles on its disks.
+//! The subfiles on the disks of a node, for the check of the cluster.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use pario_store::{Description, Kind, Rights, StoreError, SubfileId};
 
 use super::Position;
 use crate::disks::NodeDisk;
-use crate::shared::Shared;
+use crate::node_state::NodeState;
 
-/// The subfiles of a node's disks, in order.
+/// Returns a page of the subfiles on the disks of a node, in order.
 pub fn list_subfiles(
-    shared: &Shared,
+    shared: &NodeState,
     after: Option<Position>,
     limit: u32,
     depth: CheckDepth,
@@ -37,15 +37,15 @@ pub fn list_subfiles(
             if found.len() >= limit as usize {
                 return Ok(Reply::Subfiles { found, is_more: true });
             }
-            found.push(look_at(disk, position, subfile, kind, depth));
+            found.push(inspect(disk, position, subfile, kind, depth));
         }
     }
     Ok(Reply::Subfiles { found, is_more: false })
 }
 
-/// Lets a flat subfile take changes again whose sync has failed, once every byte of it was read.
+/// Repairs a poisoned flat subfile: it accepts changes again after every byte of it was read.
 pub fn repair_subfile(
-    shared: &Arc<Shared>,
+    shared: &Arc<NodeState>,
     disk: DiskId,
     file: FileId,
     subfile: SubfileIndex,
@@ -57,7 +57,7 @@ pub fn repair_subfile(
     Ok(Reply::Repaired { read_bytes })
 }
 
-fn look_at(
+fn inspect(
     disk: &NodeDisk,
     (id, file, index): Position,
     subfile: SubfileId,
@@ -80,7 +80,7 @@ fn look_at(
         unverified_bytes: 0,
     };
     if depth == CheckDepth::Everything
-        && let Err(error) = look_closely(disk, subfile, &mut found)
+        && let Err(error) = verify(disk, subfile, &mut found)
         && is_extents
     {
         found.damage.push(error.to_string());
@@ -88,14 +88,10 @@ fn look_at(
     found
 }
 
-/// Reads what has a checksum, and measures the rest.
-fn look_closely(
-    disk: &NodeDisk,
-    subfile: SubfileId,
-    found: &mut FoundSubfile,
-) -> Result<(), StoreError> {
+/// Verifies everything with a checksum, and measures the rest.
+fn verify(disk: &NodeDisk, subfile: SubfileId, found: &mut FoundSubfile) -> Result<(), StoreError> {
     if !found.is_extents {
-        // Holes hold nothing that could be wrong.
+        // Holes hold no bytes that could be damaged.
         let flat = disk.disk().open_flat(subfile)?;
         found.unverified_bytes = flat.len()?.min(flat.disk_bytes()?);
         return Ok(());

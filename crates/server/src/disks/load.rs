@@ -1,23 +1,23 @@
-//! What is done with a disk, and what waits for it.
+//! The load of a disk: its queue and its counters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-/// So many requests may wait for a disk.
-pub const CROWD: usize = 32_768;
-/// So many bytes may wait for a disk.
-const CROWD_BYTES: u64 = 512 << 20;
-/// A disk that finishes nothing for so long, though something waits for it, has stalled.
-const STALL: Duration = Duration::from_secs(1);
+/// The limit of requests in the queue of a disk.
+pub const QUEUE_LIMIT: usize = 32_768;
+/// The limit of bytes in the queue of a disk.
+const QUEUE_LIMIT_BYTES: u64 = 512 << 20;
+/// A disk with a queue that finishes no request for this long has stalled.
+const STALL_AFTER: Duration = Duration::from_secs(1);
 
-/// A disk is failing for so long after a request that it has failed.
+/// How long a disk counts as failing after a failed request.
 const ERROR_MEMORY: Duration = Duration::from_secs(60);
 
-/// What is done with a disk, counted.
+/// The queue and the counters of a disk.
 #[derive(Debug)]
-pub struct Load {
+pub struct DiskLoad {
     pub(super) reads: AtomicU64,
     pub(super) read_bytes: AtomicU64,
     pub(super) writes: AtomicU64,
@@ -25,42 +25,42 @@ pub struct Load {
     pub(super) queue: AtomicU64,
     queue_bytes: AtomicU64,
     pub(super) errors: AtomicU64,
-    /// The last error, and when it happened.
+    /// The last error and its time.
     last_error: Mutex<Option<(Instant, String)>>,
-    /// Requests served since they were last asked for, and the time they took, in microseconds.
+    /// Requests served since the last call of `take_served`, and their duration in microseconds.
     served: AtomicU64,
     served_us: AtomicU64,
     since: Instant,
-    /// When a request was last finished, or came when there was none: milliseconds since then.
-    moved_ms: AtomicU64,
-    /// Subfiles that clients have been waiting for in vain.
+    /// When the disk last finished a request or got the first one: milliseconds since `since`.
+    progress_ms: AtomicU64,
+    /// Subfiles for which a client has stopped waiting.
     late: AtomicU64,
-    /// How many wait until fewer requests do.
-    before_crowd: AtomicU64,
-    crowd: Mutex<()>,
-    thinned: Condvar,
+    /// The number of threads that wait for room in the queue.
+    waiting: AtomicU64,
+    queue_lock: Mutex<()>,
+    dequeued: Condvar,
 }
 
-/// A request that is over when this is dropped.
+/// A request that the disk serves. Dropping it removes the request from the queue.
 #[derive(Debug)]
 #[must_use = "the request is over at once"]
-pub struct Leaving<'a> {
-    load: &'a Load,
+pub struct ServedRequest<'a> {
+    load: &'a DiskLoad,
     bytes: u64,
     began: Instant,
 }
 
-impl Drop for Leaving<'_> {
+impl Drop for ServedRequest<'_> {
     fn drop(&mut self) {
         let us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.load.served_us.fetch_add(us, Ordering::Relaxed);
         self.load.served.fetch_add(1, Ordering::Relaxed);
-        self.load.leave(self.bytes);
+        self.load.dequeue(self.bytes);
     }
 }
 
-impl Default for Load {
-    /// Nothing is to be done.
+impl Default for DiskLoad {
+    /// Creates an empty queue.
     fn default() -> Self {
         Self {
             reads: AtomicU64::new(0),
@@ -74,117 +74,118 @@ impl Default for Load {
             served: AtomicU64::new(0),
             served_us: AtomicU64::new(0),
             since: Instant::now(),
-            moved_ms: AtomicU64::new(0),
+            progress_ms: AtomicU64::new(0),
             late: AtomicU64::new(0),
-            before_crowd: AtomicU64::new(0),
-            crowd: Mutex::default(),
-            thinned: Condvar::new(),
+            waiting: AtomicU64::new(0),
+            queue_lock: Mutex::default(),
+            dequeued: Condvar::new(),
         }
     }
 }
 
-impl Load {
-    /// A request with so many bytes waits for the disk.
-    pub fn arrive(&self, bytes: u64) {
+impl DiskLoad {
+    /// Adds a request with its bytes to the queue.
+    pub fn enqueue(&self, bytes: u64) {
         if self.queue.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.note_move();
+            self.note_progress();
         }
         self.queue_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Serves a request that waits for the disk from now on; it is over when the result is dropped,
-    /// also by a panic.
-    pub fn leaving(&self, bytes: u64) -> Leaving<'_> {
-        Leaving { load: self, bytes, began: Instant::now() }
+    /// Begins to serve a queued request. The request ends when the result is dropped, also by a
+    /// panic.
+    pub fn serve(&self, bytes: u64) -> ServedRequest<'_> {
+        ServedRequest { load: self, bytes, began: Instant::now() }
     }
 
-    /// It is over.
-    pub fn leave(&self, bytes: u64) {
-        self.note_move();
+    /// Removes a request with its bytes from the queue.
+    pub fn dequeue(&self, bytes: u64) {
+        self.note_progress();
         self.queue_bytes.fetch_sub(bytes, Ordering::SeqCst);
         self.queue.fetch_sub(1, Ordering::SeqCst);
-        if self.before_crowd.load(Ordering::SeqCst) > 0 {
-            let _crowd = self.crowd.lock();
-            self.thinned.notify_all();
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            let _crowd = self.queue_lock.lock();
+            self.dequeued.notify_all();
         }
     }
 
-    /// Waits until there is no crowd any more, or the disk may have stalled.
+    /// Waits until the queue has room, or the disk may have stalled.
     pub fn wait_for_room(&self) {
-        self.before_crowd.fetch_add(1, Ordering::SeqCst);
-        let mut crowd = self.crowd.lock();
-        // Who leaves after this look takes the lock first, and so finds somebody waiting.
-        if self.is_crowded() {
-            self.thinned.wait_for(&mut crowd, STALL);
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut queue_lock = self.queue_lock.lock();
+        // A thread that removes a request after this check takes the lock first, and then notifies
+        // this one.
+        if self.is_full() {
+            self.dequeued.wait_for(&mut queue_lock, STALL_AFTER);
         }
-        drop(crowd);
-        self.before_crowd.fetch_sub(1, Ordering::SeqCst);
+        drop(queue_lock);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether so much waits for the disk that no more should.
-    pub fn is_crowded(&self) -> bool {
-        self.queue.load(Ordering::SeqCst) >= CROWD as u64
-            || self.queue_bytes.load(Ordering::SeqCst) >= CROWD_BYTES
+    /// Returns whether the queue is full.
+    pub fn is_full(&self) -> bool {
+        self.queue.load(Ordering::SeqCst) >= QUEUE_LIMIT as u64
+            || self.queue_bytes.load(Ordering::SeqCst) >= QUEUE_LIMIT_BYTES
     }
 
-    /// For how long the disk has done nothing of what waits for it, if that is too long.
+    /// Returns how long the disk has finished no request of its queue, if it has stalled.
     pub fn stalled_for(&self) -> Option<Duration> {
-        let moved = Duration::from_millis(self.moved_ms.load(Ordering::Relaxed));
-        let idle = self.since.elapsed().saturating_sub(moved);
-        (self.queue.load(Ordering::Relaxed) > 0 && idle >= STALL).then_some(idle)
+        let progress = Duration::from_millis(self.progress_ms.load(Ordering::Relaxed));
+        let idle = self.since.elapsed().saturating_sub(progress);
+        (self.queue.load(Ordering::Relaxed) > 0 && idle >= STALL_AFTER).then_some(idle)
     }
 
-    pub(super) fn told(&self, stalled: Duration) -> String {
+    pub(super) fn stall_text(&self, stalled: Duration) -> String {
         let (seconds, queue) = (stalled.as_secs(), self.queue.load(Ordering::Relaxed));
         format!("it has finished nothing for {seconds} s, and {queue} requests wait for it")
     }
 
-    /// How many requests were served since this was last asked, and how long that took, all together.
+    /// Returns the number of requests served since the last call, and their total duration.
     pub fn take_served(&self) -> (u64, Duration) {
         let served = self.served.swap(0, Ordering::Relaxed);
         (served, Duration::from_micros(self.served_us.swap(0, Ordering::Relaxed)))
     }
 
-    fn note_move(&self) {
+    fn note_progress(&self) {
         let now_ms = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.moved_ms.store(now_ms, Ordering::Relaxed);
+        self.progress_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// A client has waited for subfiles for too long.
-    pub fn is_late(&self) {
+    /// Notes that a client has stopped waiting for a subfile.
+    pub fn note_late(&self) {
         self.late.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// They have come after all.
-    pub fn is_late_no_more(&self) {
+    /// Notes that such a subfile was opened after all.
+    pub fn clear_late(&self) {
         self.late.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether it would be in vain to wait for subfiles.
-    pub fn makes_wait(&self) -> bool {
+    /// Returns whether clients have stopped waiting for subfiles that are not open yet.
+    pub fn has_late_subfiles(&self) -> bool {
         self.late.load(Ordering::SeqCst) > 0
     }
 
-    /// So much was read.
+    /// Counts a read.
     pub fn read(&self, bytes: u64) {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The disk has failed a request.
+    /// Counts a failed request.
     pub fn note_error(&self, why: &str, now: Instant) {
         self.errors.fetch_add(1, Ordering::Relaxed);
         *self.last_error.lock() = Some((now, why.to_owned()));
     }
 
-    /// The last error and its age, if the disk has failed a request of late.
+    /// Returns the last error and its age, if it is recent.
     pub fn recent_error(&self, now: Instant) -> Option<(Duration, String)> {
         let (at, why) = self.last_error.lock().clone()?;
         let age = now.saturating_duration_since(at);
         (age < ERROR_MEMORY).then_some((age, why))
     }
 
-    /// So much was written.
+    /// Counts a write.
     pub fn written(&self, bytes: u64) {
         self.writes.fetch_add(1, Ordering::Relaxed);
         self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -196,33 +197,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crowd_in_front_of_a_disk_is_noticed_and_whether_it_moves() {
-        let load = Load::default();
-        for _ in 0..CROWD {
-            assert!(!load.is_crowded());
-            load.arrive(1);
+    fn a_full_queue_is_noticed_and_whether_it_moves() {
+        let load = DiskLoad::default();
+        for _ in 0..QUEUE_LIMIT {
+            assert!(!load.is_full());
+            load.enqueue(1);
         }
-        assert!(load.is_crowded());
+        assert!(load.is_full());
         assert_eq!(load.stalled_for(), None, "the first has just come");
-        load.leave(1);
-        assert!(!load.is_crowded());
-        load.arrive(CROWD_BYTES);
-        load.leave(1);
-        assert!(load.is_crowded(), "few can be too many");
+        load.dequeue(1);
+        assert!(!load.is_full());
+        load.enqueue(QUEUE_LIMIT_BYTES);
+        load.dequeue(1);
+        assert!(load.is_full(), "few large requests fill the queue");
         let mut load = load;
-        load.since -= STALL;
-        assert!(load.stalled_for().is_some_and(|stalled| stalled >= STALL));
-        load.leave(CROWD_BYTES);
+        load.since -= STALL_AFTER;
+        assert!(load.stalled_for().is_some_and(|stalled| stalled >= STALL_AFTER));
+        load.dequeue(QUEUE_LIMIT_BYTES);
         assert_eq!(load.stalled_for(), None, "something was finished");
-        assert!(!load.is_crowded());
-        let mut idle = Load::default();
-        idle.since -= STALL;
+        assert!(!load.is_full());
+        let mut idle = DiskLoad::default();
+        idle.since -= STALL_AFTER;
         assert_eq!(idle.stalled_for(), None, "it has nothing to do");
     }
 
     #[test]
     fn an_error_is_recent_for_a_minute() {
-        let (load, now) = (Load::default(), Instant::now());
+        let (load, now) = (DiskLoad::default(), Instant::now());
         assert_eq!(load.recent_error(now), None);
         load.note_error("I/O error", now);
         let age = ERROR_MEMORY / 2;
@@ -231,26 +232,26 @@ mod tests {
         assert_eq!(load.errors.load(Ordering::Relaxed), 1);
     }
 
-    /// Whoever leaves ends the wait; without that each round would last as long as a stall.
+    /// A removed request ends the wait; otherwise each round would last as long as a stall.
     #[test]
-    fn whoever_waits_before_a_crowd_goes_on_when_somebody_leaves() {
-        let load = Load::default();
+    fn a_thread_that_waits_for_room_continues_when_a_request_ends() {
+        let load = DiskLoad::default();
         let (entered, begun) = (std::sync::Barrier::new(2), Instant::now());
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..30 {
                     entered.wait();
-                    load.leave(CROWD_BYTES);
+                    load.dequeue(QUEUE_LIMIT_BYTES);
                 }
             });
             for _ in 0..30 {
-                load.arrive(CROWD_BYTES);
+                load.enqueue(QUEUE_LIMIT_BYTES);
                 entered.wait();
-                while load.is_crowded() {
+                while load.is_full() {
                     load.wait_for_room();
                 }
             }
         });
-        assert!(begun.elapsed() < 10 * STALL, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < 10 * STALL_AFTER, "{:?}", begun.elapsed());
     }
 }

@@ -1,4 +1,4 @@
-//! Disks of a node: their names, and directories that were moved.
+//! The disks of a node: their names, and directories that were moved.
 
 use std::ffi::OsString;
 
@@ -55,19 +55,19 @@ fn an_empty_mount_point_is_not_taken_for_a_new_disk() {
     let uuid = NodeDisks::open(&config).unwrap().disks[1].disk.id();
     let (place, away) = (dir.path().join("d1"), dir.path().join("away"));
     let refused = || NodeDisks::open(&config).unwrap_err().to_string();
-    let told = |why: &str| {
+    let check_text = |why: &str| {
         let list = dir.path().join("disks");
         for part in [place.display().to_string(), list.display().to_string()] {
             assert!(why.contains(&part), "{part} is not named: {why}");
         }
         assert!(why.contains(&format!("was disk {uuid:032x} before: mount it")), "{why}");
     };
-    // Not mounted: the directory is empty, or is not there at all.
+    // Not mounted: the directory is empty or missing.
     fs::rename(&place, &away).unwrap();
-    told(&refused());
+    check_text(&refused());
     assert!(!place.exists(), "nothing was made there");
     fs::create_dir(&place).unwrap();
-    told(&refused());
+    check_text(&refused());
     assert!(fs::read_dir(&place).unwrap().next().is_none(), "nothing was made there");
     // Mounted again: it is the same disk.
     fs::remove_dir(&place).unwrap();
@@ -99,13 +99,13 @@ fn trouble_with_a_disk_is_told_as_long_as_there_is_any() {
 }
 
 #[test]
-fn who_opens_a_settled_subfile_has_nothing_to_catch_up_with() {
+fn a_flushed_subfile_has_no_journal_to_replay() {
     let dir = tempfile::tempdir().unwrap();
     let disks = NodeDisks::open(&node(dir.path(), &["d"])).unwrap();
     let disk = disks.disk(0);
     let id = SubfileId::data(7, 0);
     let extents = disk.disk.create_extents(NewSubfile::new(id)).unwrap();
-    disk.keep(id, Subfile::Extents(extents.clone()));
+    disk.keep_open(id, SubfileHandle::Extents(extents.clone()));
     let journals = || -> Vec<OsString> {
         let place = fs::read_dir(dir.path().join("d")).unwrap().map(|entry| entry.unwrap());
         let subfile = place.map(|entry| entry.path()).find(|path| path.is_dir()).unwrap();
@@ -117,11 +117,11 @@ fn who_opens_a_settled_subfile_has_nothing_to_catch_up_with() {
     }
     extents.sync().unwrap();
     let before = journals();
-    disks.settle();
-    let settled = journals();
-    assert_ne!(settled, before, "a new one is begun when the index has caught up");
-    disks.settle();
-    assert_eq!(journals(), settled, "nothing was changed since");
+    disks.flush_indices();
+    let flushed = journals();
+    assert_ne!(flushed, before, "a new one is begun when the index has caught up");
+    disks.flush_indices();
+    assert_eq!(journals(), flushed, "nothing was changed since");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The status of jobs: their shared files, and who waits for whom.
+//! The status of jobs: their shared files, and which rank waits for which.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use crate::coordination::RankWait;
 pub(super) type LastCalls = HashMap<u32, (Call, u64, Option<FilePath>)>;
 
 impl<J, T> JobRegistry<J, T> {
-    /// The status of all jobs, in the order of their names.
+    /// Returns the status of all jobs, in the order of their names.
     pub fn jobs(&self, now_ms: u64) -> Vec<JobStatus> {
         let state = self.state.lock();
         let room = Cell::new(RANKS_SHOWN);
@@ -29,7 +29,8 @@ impl<J, T> JobRegistry<J, T> {
 }
 
 impl<J, T> State<J, T> {
-    /// The status of a job. `room` is the number of missing ranks that the reply can still name.
+    /// Returns the status of a job. `room` is the number of missing ranks that the reply can still
+    /// name.
     fn job_status(
         &self,
         (uid, name): &JobKey,
@@ -62,7 +63,7 @@ impl<J, T> State<J, T> {
             MissingRank { rank, is_here: here.binary_search(&rank).is_ok(), last }
         };
         let shown = |mut ranks: Vec<u32>| {
-            // At least one rank is named in each wait.
+            // Each wait names at least one rank.
             ranks.truncate(room.get().max(1));
             room.set(room.get().saturating_sub(ranks.len()));
             ranks
@@ -107,7 +108,7 @@ impl<T> RegisteredFile<T> {
         }
     }
 
-    /// The last call of a rank and its time: sent to the node, or recorded in the table.
+    /// Returns the last call of a rank and its time: sent to the node, or recorded in the table.
     fn last_call(&self, rank: u32, now_ms: u64) -> Option<(Call, u64)> {
         let sent = self.last.get(&rank).map(|(call, at_ms, _)| (call.clone(), *at_ms));
         let recorded = self.table.as_ref().and_then(|(_, table)| table.last_call(rank, now_ms));
@@ -115,7 +116,7 @@ impl<T> RegisteredFile<T> {
         sent.into_iter().chain(recorded).max_by_key(|(_, at_ms)| *at_ms)
     }
 
-    /// The mode, and the shared pointer if the mode has one.
+    /// Returns the mode, and the shared pointer if the mode has one.
     fn position(&self) -> (Mode, Option<u64>) {
         match &self.table {
             Some((_, table)) => table.position(),
@@ -124,7 +125,7 @@ impl<T> RegisteredFile<T> {
     }
 }
 
-/// The call to show as the last call of a rank; `None` if it is not worth showing.
+/// Returns the call to show as the last call of a rank; `None` if it is not worth showing.
 pub(super) fn call_of(call: &SharedCall) -> Option<Call> {
     match call {
         SharedCall::Collective { call, .. } => Some(call.clone()),

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
+use pario_net::panic_text;
 use parking_lot::{Condvar, Mutex};
 use redb::{Database, ReadableDatabase, WriteTransaction};
 
@@ -126,7 +127,9 @@ impl Engine {
             // A panic, of a work or over damaged bytes, leaves the file as it was before.
             let outcome = self.check().and_then(|()| {
                 catch_unwind(AssertUnwindSafe(|| self.commit(&mut works)))
-                    .unwrap_or_else(|panic| Err(panic_text(&*panic)))
+                    .unwrap_or_else(|panic| {
+                        Err(format!("the thread panicked: {}", panic_text(&*panic)))
+                    })
                     .map_err(|why| {
                         self.poison.lock().get_or_insert_with(|| why.clone());
                         MetadataError::Commit { path: self.path.to_path_buf(), why }
@@ -230,12 +233,7 @@ impl Engine {
 /// A `done` that panics must not keep the others from being run.
 fn report(done: Done, outcome: Result<Revision, MetadataError>) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| done(outcome))) {
-        tracing::error!("a transaction was done, but {}", panic_text(&*panic));
+        let text = panic_text(&*panic);
+        tracing::error!("a transaction is committed, but its callback panicked: {text}");
     }
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("the thread panicked: {}", text.as_deref().unwrap_or("no reason given"))
 }

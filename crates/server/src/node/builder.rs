@@ -1,18 +1,18 @@
-//! A node before it runs, and what it will be able to do.
+//! The builder of a node, and the operations that the node offers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Found, MissingNamespace, Node};
+use super::{Discovery, MissingNamespace, Node};
 use crate::config::Config;
 use crate::error::NodeError;
 use crate::namespace::Clock;
 use crate::operation::{Operation, Registry};
 
-/// Where a node keeps its data if nobody says where: in the current directory.
+/// The default data directory, in the current directory.
 const DEFAULT_DATA: &str = "pario-data";
 
-/// A node before it runs; made by [`Node::new`].
+/// The builder of a node; see [`Node::new`].
 ///
 /// ```no_run
 /// use pario_server::Node;
@@ -34,13 +34,13 @@ pub struct NodeBuilder {
 }
 
 impl NodeBuilder {
-    /// The node can do this with extents, too.
+    /// Adds an operation on extents.
     pub fn operation(self, name: &str, operation: impl Operation) -> Self {
         self.operations.add(name, operation);
         self
     }
 
-    /// The same with operations that are shared.
+    /// Adds operations on extents.
     pub fn operations<'a>(
         self,
         operations: impl IntoIterator<Item = (&'a str, Arc<dyn Operation>)>,
@@ -51,21 +51,21 @@ impl NodeBuilder {
         self
     }
 
-    /// A node alone, with its disks and everything else in this directory; `pario-data` in the
-    /// current one if nothing is said.
+    /// Sets the data directory of a single node, which holds its disks and everything else. The
+    /// default is `pario-data` in the current directory.
     pub fn data(mut self, data: impl AsRef<Path>) -> Self {
         self.data = Some(data.as_ref().to_owned());
         self
     }
 
-    /// A node of a cluster with a configuration.
+    /// Sets the configuration of a cluster, and the name of the node in it.
     pub fn cluster(mut self, config: Config, node: &str) -> Self {
         self.cluster = Some((config, node.to_owned()));
         self
     }
 
-    /// What the node does if its namespace is missing and there are files: refuse to start, unless
-    /// something else is said.
+    /// Sets what the node does if its namespace is missing and its disks hold files. By default it
+    /// refuses to start.
     pub fn missing_namespace(mut self, choice: MissingNamespace) -> Self {
         self.missing_namespace = choice;
         self
@@ -78,7 +78,7 @@ impl NodeBuilder {
         self
     }
 
-    /// Runs the node until it is asked to stop, as by `pario stop`.
+    /// Runs the node until a client requests its stop, for example by `pario stop`.
     pub fn run(self) -> Result<(), NodeError> {
         let (config, name) = self.cluster.clone().unwrap_or_else(|| {
             let data = self.data.as_deref().unwrap_or(Path::new(DEFAULT_DATA));
@@ -90,24 +90,24 @@ impl NodeBuilder {
         Ok(())
     }
 
-    /// Starts the node, and does not wait for its end.
+    /// Starts the node and returns at once.
     pub fn start(self, config: &Config, node: &str) -> Result<Node, NodeError> {
-        self.launch(config, node, Found::ByUser)
+        self.launch(config, node, Discovery::ByUser)
     }
 
-    /// The same beside the one that programs of this user find by themselves: its address is noted
-    /// in its data directory only.
+    /// Starts a node that programs of this user do not find by themselves: it notes its address
+    /// only in its data directory.
     pub fn start_beside(self, config: &Config, node: &str) -> Result<Node, NodeError> {
-        self.launch(config, node, Found::ByAddress)
+        self.launch(config, node, Discovery::ByAddress)
     }
 
-    /// The same for this process alone: no socket file is made.
+    /// Starts a node for this process alone, without a socket file.
     pub fn embed(self, config: &Config, node: &str) -> Result<Node, NodeError> {
-        self.launch(config, node, Found::InProcess)
+        self.launch(config, node, Discovery::InProcess)
     }
 
-    fn launch(self, config: &Config, node: &str, found: Found) -> Result<Node, NodeError> {
+    fn launch(self, config: &Config, node: &str, discovery: Discovery) -> Result<Node, NodeError> {
         let Self { operations, missing_namespace, clock, .. } = self;
-        Node::launch(config, node, operations, found, (missing_namespace, clock))
+        Node::launch(config, node, operations, discovery, (missing_namespace, clock))
     }
 }

@@ -1,4 +1,4 @@
-//! Times and ids of a node come from the clock that it was given.
+//! A node takes times and ids from the clock of its builder.
 
 use pario_proto::{
     Access, CollectiveOpen, FilePath, JobCall, Member, Mode, NamespaceRequest, Reply, Request,

@@ -1,5 +1,5 @@
-//! The collective service of a node: it passes calls of ranks to the job registry, and performs the
-//! resulting actions: it opens files once for all ranks, sends replies, and measures files.
+//! The collective service of a node: passes calls of ranks to the job registry, and performs the
+//! resulting actions. It opens files once for all ranks, sends replies, and measures files.
 
 mod monitoring;
 
@@ -20,26 +20,26 @@ use crate::job_registry::{
     FileAction, FileActions, JobAction, JobKey, JobRegistry, check_job_name,
 };
 use crate::limits::{Resource, TEAM_PLACE_LIMIT_BYTES};
+use crate::node_state::NodeState;
 use crate::open_files::OpenFile;
-use crate::program::{NamesCall, Operations, Work, answer};
-use crate::reporter::Reporter;
+use crate::program::{NamesCall, NodeTask, Operations, plain_reply};
+use crate::reply_sender::ReplySender;
 use crate::sessions::Session;
-use crate::shared::Shared;
 use crate::team_places::TeamPlaces;
 
 /// Handles the collective calls of jobs, and the calls on shared files, locks and team places.
 #[derive(Clone)]
 pub struct CollectiveService {
-    shared: Arc<Shared>,
+    shared: Arc<NodeState>,
     run: Arc<RunningProgram>,
     operations: Operations,
-    registry: Arc<JobRegistry<JobCaller, Reporter>>,
+    registry: Arc<JobRegistry<JobCaller, ReplySender>>,
     teams: Arc<TeamPlaces>,
 }
 
 /// A rank that has made a collective call outside of files.
 struct JobCaller {
-    reporter: Reporter,
+    reply: ReplySender,
     space: SpaceId,
     who: Identity,
     member: Member,
@@ -62,8 +62,8 @@ impl JobCaller {
 }
 
 impl CollectiveService {
-    /// The service of a node.
-    pub fn new(shared: Arc<Shared>, run: Arc<RunningProgram>, operations: Operations) -> Self {
+    /// Creates the service of a node.
+    pub fn new(shared: Arc<NodeState>, run: Arc<RunningProgram>, operations: Operations) -> Self {
         let registry = Arc::new(JobRegistry::with_quotas(shared.quotas.clone()));
         let teams = Arc::default();
         Self { shared, run, operations, registry, teams }
@@ -76,10 +76,10 @@ impl CollectiveService {
         member: Member,
         number: u64,
         call: JobCall,
-        reporter: Reporter,
+        reply: ReplySender,
     ) {
         if let Err(failure) = self.shared.names() {
-            return reporter.send(answer(Err(failure)));
+            return reply.send(plain_reply(Err(failure)));
         }
         let (space, who) = (session.space, session.identity.clone());
         let (uid, round_call) = (who.uid, call.as_call());
@@ -89,10 +89,10 @@ impl CollectiveService {
                 "the options of the open have {text_bytes} bytes as text, the limit is \
                  {OPEN_TEXT_LIMIT_BYTES}: spread the file over fewer disks"
             );
-            return reporter.fail(Failure::Invalid(why));
+            return reply.fail(Failure::Invalid(why));
         }
-        let Some(reporter) = reporter.waiting(text_bytes) else { return };
-        let caller = JobCaller { reporter, space, who, member: member.clone(), call };
+        let Some(reply) = reply.waiting(text_bytes) else { return };
+        let caller = JobCaller { reply, space, who, member: member.clone(), call };
         let now_ms = self.now_ms();
         let actions =
             self.registry.job_call(uid, space, &member, (number, round_call), caller, now_ms);
@@ -105,45 +105,45 @@ impl CollectiveService {
         session: &Session,
         request: SharedRequest,
         data: &[Bulk],
-        reporter: Reporter,
+        reply: ReplySender,
     ) {
         let SharedRequest { shared_file, call } = request;
-        // Calls that give something up are never refused.
-        let reporter = match call {
+        // Calls that release something are never refused.
+        let reply = match call {
             SharedCall::Collective { .. }
             | SharedCall::Transfer(_)
             | SharedCall::Seek(_)
             | SharedCall::Tell
-            | SharedCall::Lock { .. } => reporter.waiting(0),
+            | SharedCall::Lock { .. } => reply.waiting(0),
             SharedCall::Unlock { .. }
             | SharedCall::Close
             | SharedCall::CloseForAll
             | SharedCall::Leave
-            | SharedCall::Performed { .. } => Some(reporter),
+            | SharedCall::Performed { .. } => Some(reply),
         };
-        let Some(reporter) = reporter else { return };
+        let Some(reply) = reply else { return };
         let actions =
-            self.registry.file_call(session.space, shared_file, call, reporter, self.now_ms());
+            self.registry.file_call(session.space, shared_file, call, reply, self.now_ms());
         self.act_for_files(actions, data);
     }
 
     /// Handles a call of a process on the locks of an open file.
-    pub fn lock_call(&self, session: &Session, request: LockRequest, reporter: Reporter) {
+    pub fn lock_call(&self, session: &Session, request: LockRequest, reply: ReplySender) {
         let names = match self.shared.names() {
             Ok(names) => names,
-            Err(failure) => return reporter.send(answer(Err(failure))),
+            Err(failure) => return reply.send(plain_reply(Err(failure))),
         };
         let (node, now_ms) = (self.shared.name(), self.now_ms());
-        // Calls that give something up are never refused.
-        let reporter = match request.call {
-            LockCall::Wait { .. } => reporter.waiting(0),
-            _ => Some(reporter),
+        // Calls that release something are never refused.
+        let reply = match request.call {
+            LockCall::Wait { .. } => reply.waiting(0),
+            _ => Some(reply),
         };
-        let Some(reporter) = reporter else { return };
-        names.locks.call(node, &names.open_files, session, request, reporter, now_ms);
+        let Some(reply) = reply else { return };
+        names.locks.call(node, &names.open_files, session, request, reply, now_ms);
     }
 
-    /// Handles a request about the place where the machines of a job meet.
+    /// Handles a request about the rendezvous of the machines of a job.
     pub fn team_call(
         &self,
         session: &Session,
@@ -175,7 +175,7 @@ impl CollectiveService {
         }
     }
 
-    /// Removes a process that is lost.
+    /// Removes a lost process.
     pub fn remove_process(&self, space: SpaceId) {
         self.teams.lose(space);
         let (job_actions, actions) = self.registry.remove_process(space);
@@ -186,7 +186,9 @@ impl CollectiveService {
     fn act_for_jobs(&self, actions: Vec<JobAction<JobCaller>>) {
         for action in actions {
             match action {
-                JobAction::Fail(caller, failure) => caller.reporter.send_now(answer(Err(failure))),
+                JobAction::Fail(caller, failure) => {
+                    caller.reply.send_now(plain_reply(Err(failure)))
+                }
                 JobAction::AllCalled(callers) => {
                     match callers.first().map(|one| one.call.clone()) {
                         Some(JobCall::Open(open)) => self.open_for_callers(callers, open),
@@ -198,16 +200,16 @@ impl CollectiveService {
         }
     }
 
-    fn act_for_files(&self, actions: FileActions<Reporter>, data: &[Bulk]) {
+    fn act_for_files(&self, actions: FileActions<ReplySender>, data: &[Bulk]) {
         for action in actions {
             match action {
-                FileAction::Answer(reporter, result) => {
+                FileAction::Answer(reply, result) => {
                     let data = match &result {
                         Ok(CallOutcome::Performed { .. }) => data.to_vec(),
                         _ => Vec::new(),
                     };
                     let result = result.map(Reply::Shared);
-                    reporter.send_now(ReplyMessage { result, data });
+                    reply.send_now(ReplyMessage { result, data });
                 }
                 FileAction::Measure(shared_file, opened) => self.measure(shared_file, &opened),
                 FileAction::Close(handle, space) => {
@@ -226,11 +228,11 @@ impl CollectiveService {
         let first = callers.first().filter(|_| callers.iter().all(is_near));
         let memory = first.and_then(|first| self.job_memory(&first.job()));
         for caller in callers {
-            caller.reporter.send_now(answer(Ok(Reply::BarrierDone { memory })));
+            caller.reply.send_now(plain_reply(Ok(Reply::BarrierDone { memory })));
         }
     }
 
-    /// Returns the memory of a job, and lets its user get it.
+    /// Returns the memory of a job, and gives its user access to it.
     fn job_memory(&self, job: &JobKey) -> Option<JobMemoryId> {
         let now_ns = self.shared.names().ok()?.namespace.now_ns();
         if !self.registry.has_memory(job) {
@@ -243,7 +245,7 @@ impl CollectiveService {
         Some(id)
     }
 
-    /// Opens a file for ranks that have all asked for it, and answers each of them.
+    /// Opens a file for ranks that have all requested it, and replies to each of them.
     fn open_for_callers(&self, callers: Vec<JobCaller>, open: CollectiveOpen) {
         let Some(first) = callers.first() else { return };
         let is_near = |caller: &JobCaller| match &caller.call {
@@ -259,7 +261,7 @@ impl CollectiveService {
                 if let Ok(Reply::OpenedForAll { opened, .. }) = &mut result {
                     opened.handle += rank;
                 }
-                caller.reporter.send_now(answer(result));
+                caller.reply.send_now(plain_reply(result));
             }
         });
     }
@@ -270,7 +272,7 @@ impl CollectiveService {
         session: &Session,
         member: &Member,
         open: CollectiveOpen,
-        reporter: Reporter,
+        reply: ReplySender,
     ) {
         let job = (session.identity.uid, member.job.clone());
         let spaces = match self.registry.spaces_of_job(job.0, session.space, member) {
@@ -278,16 +280,16 @@ impl CollectiveService {
             Err(error) => {
                 let (what, job) = (JobCall::Open(open).as_call().to_string(), job.1);
                 let failure = Failure::Collective { what, job, error };
-                return reporter.send(answer(Err(failure)));
+                return reply.send(plain_reply(Err(failure)));
             }
         };
-        let identity = |space| match self.shared.sessions.of(space) {
+        let identity = |space| match self.shared.sessions.get(space) {
             Some(session) => session.identity.clone(),
             None => session.identity.clone(),
         };
         let members = spaces.into_iter().map(|space| (space, identity(space))).collect();
         self.open(OpeningRanks { job, members, are_near: true }, open, move |result| {
-            reporter.send_now(answer(result));
+            reply.send_now(plain_reply(result));
         });
     }
 
@@ -367,16 +369,16 @@ impl CollectiveService {
             access,
         });
         let handle = names.open_files.open_all(opening.zip(shares));
-        // Rank 0 has a new handle in place of this one.
+        // Rank 0 has a new handle instead of this one.
         let _kept = names.open_files.close(opened.handle, spaces[0]);
         let opened = Opened { handle, ..opened };
         let now_ns = names.namespace.now_ns();
         let (shared_file, table) =
             self.registry.register_file(&job, path, mode, &opened, (&spaces, are_near), now_ns);
         for space in spaces {
-            // A process that was lost in between has nothing open.
-            if self.shared.sessions.of(space).is_none() {
-                names.lose(space);
+            // A process that was lost in between has no open files.
+            if self.shared.sessions.get(space).is_none() {
+                names.remove_client(space);
                 self.remove_process(space);
             }
         }
@@ -415,13 +417,13 @@ impl CollectiveService {
                 |part: &SubfileLocation| Ok((self.shared.disks.number_of(part.disk)?, *part));
             let parts: Result<Vec<_>, Failure> = parts.iter().map(number).collect();
             let work = match parts {
-                Ok(parts) => Work::Measure { files: vec![(opened.grant.clone(), parts)] },
+                Ok(parts) => NodeTask::Measure { files: vec![(opened.grant.clone(), parts)] },
                 Err(failure) => {
                     query.take(Err(failure));
                     continue;
                 }
             };
-            let started = self.run.start_then(self.operations.here, work, move |result| {
+            let started = self.run.start_then(self.operations.perform_task, work, move |result| {
                 let node = query.service.shared.name().to_owned();
                 let internal = |why| Failure::Internal { node, why };
                 let result = result.map_err(|error| internal(error.to_string()));
@@ -443,17 +445,17 @@ impl CollectiveService {
     }
 }
 
-/// A file whose nodes were asked for sizes.
+/// A query for the size of a file to all its nodes.
 struct SizeQuery {
     service: CollectiveService,
     shared_file: SharedFileId,
     layout: Option<Layout>,
-    /// The number of nodes that have not answered, and the sizes from the others.
+    /// The number of nodes that have not replied, and the sizes from the others.
     found: Mutex<(usize, Result<Vec<SubfileMeasure>, String>)>,
 }
 
 impl SizeQuery {
-    /// Takes the answer of a node; the last one ends the query.
+    /// Takes the reply of a node; the last one ends the query.
     fn take(&self, answered: Result<Reply, Failure>) {
         let found = {
             let mut state = self.found.lock();

@@ -1,9 +1,9 @@
-//! How nodes find each other: every node tells the interface node which disks it has, and learns
-//! their ids and where the others are.
+//! Joining a cluster: each node reports its disks to the interface node, and learns their ids and
+//! the addresses of the other nodes.
 //!
-//! What was learnt is kept in a file, so that a node knows its disks also if it starts while the
-//! interface node is away. It accepts no grant then before it has joined: only the interface node
-//! knows which were revoked.
+//! A node saves this cluster map in a file, so that it knows its disks also if it starts while the
+//! interface node is away. Until it has joined it accepts no grant, because only the interface node
+//! knows which grants are revoked.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,16 +13,16 @@ use std::time::Duration;
 use pario_proto::{ClusterMap, DiskId, Failure, NodeInfo, PeerRequest, Reply, Request};
 use parking_lot::Mutex;
 
-use super::{informing, wait_for};
+use super::{grant_news, wait_for};
 use crate::disks::NO_ID;
+use crate::node_state::{InterfaceState, NodeState};
 use crate::private_files;
-use crate::shared::{Names, Shared};
 
-/// Recalls what was learnt before.
-pub fn recall_map(shared: &Shared) {
+/// Loads the map that this node saved before.
+pub fn load_saved_map(shared: &NodeState) {
     let Ok(bytes) = fs::read(map_path(shared)) else { return };
     let Ok(known) = postcard::from_bytes::<ClusterMap>(&bytes) else {
-        tracing::warn!("{} is not readable and not used", map_path(shared).display());
+        tracing::warn!("{} is not a cluster map and is ignored", map_path(shared).display());
         return;
     };
     let mut map = shared.map.write();
@@ -34,19 +34,19 @@ pub fn recall_map(shared: &Shared) {
     shared.disks.set_ids(&map.nodes[shared.me].disks);
 }
 
-/// The interface node's own disks get their ids.
-pub fn enter_own_disks(shared: &Arc<Shared>) -> Result<(), Failure> {
+/// Registers the disks of the interface node itself.
+pub fn register_own_disks(shared: &Arc<NodeState>) -> Result<(), Failure> {
     let own = NodeInfo {
         name: shared.name().to_owned(),
         address: shared.map.read().nodes[shared.me].address.clone(),
         disks: shared.disks.infos(),
     };
-    enter(shared, own).map(|_| ())
+    admit_node(shared, own).map(|_| ())
 }
 
-/// A node joins: its disks get their ids, and it is told of the others. Runs at the interface
-/// node, in a thread that may wait.
-pub fn enter(shared: &Arc<Shared>, mut joined: NodeInfo) -> Result<Reply, Failure> {
+/// Admits a node: gives ids to its disks, and returns the map. Runs on the interface node, in a
+/// thread that may wait.
+pub fn admit_node(shared: &Arc<NodeState>, mut joined: NodeInfo) -> Result<Reply, Failure> {
     let names = shared.names()?;
     let Some(number) = shared.config.nodes.iter().position(|node| node.name == joined.name) else {
         return Err(Failure::Refused {
@@ -55,9 +55,9 @@ pub fn enter(shared: &Arc<Shared>, mut joined: NodeInfo) -> Result<Reply, Failur
         });
     };
     for disk in &mut joined.disks {
-        disk.id = id_of(shared, names, disk.uuid, disk.id)?;
+        disk.id = disk_id(shared, names, disk.uuid, disk.id)?;
     }
-    // Who finds it in the map can reach it.
+    // A reader of the map must be able to reach the node.
     if number != shared.me
         && let Ok(address) = joined.address.parse()
     {
@@ -71,37 +71,42 @@ pub fn enter(shared: &Arc<Shared>, mut joined: NodeInfo) -> Result<Reply, Failur
         }
         map.clone()
     };
-    keep_map(shared);
+    save_map(shared);
     if number != shared.me {
         shared.rebuild.note_join(number);
     }
     if number == shared.me {
         shared.disks.set_ids(&joined.disks);
     } else {
-        names.describer.joined();
+        names.description_writer.note_join();
     }
     Ok(Reply::Joined { map, node: joined })
 }
 
-fn id_of(shared: &Shared, names: &Names, uuid: u128, hint: DiskId) -> Result<DiskId, Failure> {
-    let gone = || Failure::Internal {
+fn disk_id(
+    shared: &NodeState,
+    names: &InterfaceState,
+    uuid: u128,
+    hint: DiskId,
+) -> Result<DiskId, Failure> {
+    let no_result = || Failure::Internal {
         node: shared.name().to_owned(),
-        why: "the namespace is gone".to_owned(),
+        why: "the namespace has stopped".to_owned(),
     };
     let known = names.namespace.disks()?;
     if let Some((_, id)) = known.iter().find(|(known, _)| *known == uuid) {
         return Ok(*id);
     }
-    // The namespace was lost, and the disk is not new: its files know it by this id.
+    // The namespace was lost, and the disk is not new: layouts of its files name it by this id.
     if hint != NO_ID && !known.iter().any(|(_, id)| *id == hint) {
-        wait_for(|done| names.namespace.restore_disk(uuid, hint, done)).ok_or_else(gone)??;
+        wait_for(|done| names.namespace.restore_disk(uuid, hint, done)).ok_or_else(no_result)??;
         return Ok(hint);
     }
-    wait_for(|done| names.namespace.register_disk(uuid, done)).ok_or_else(gone)?
+    wait_for(|done| names.namespace.register_disk(uuid, done)).ok_or_else(no_result)?
 }
 
-/// Joins the interface node, again if the link was lost.
-pub fn stay_joined(shared: &Arc<Shared>) {
+/// Joins the interface node unless this node has joined over the current link.
+pub fn ensure_joined(shared: &Arc<NodeState>) {
     let interface = shared.config.interface;
     if shared.peers.is_linked(interface) && shared.peers.has_joined() {
         return;
@@ -119,42 +124,42 @@ pub fn stay_joined(shared: &Arc<Shared>) {
     match answer.map(|answer| answer.and_then(|answer| answer.result)) {
         Some(Ok(Reply::Joined { map, node })) => {
             shared.disks.set_ids(&node.disks);
-            learn_map(shared, map);
-            match informing::load_revocations(shared) {
+            adopt_map(shared, map);
+            match grant_news::load_revocations(shared) {
                 Ok(()) => shared.peers.set_joined(),
-                Err(failure) => tracing::warn!(%failure, "revocations could not be loaded"),
+                Err(failure) => tracing::warn!(%failure, "this node cannot load the revocations"),
             }
         }
-        Some(Err(failure)) => tracing::warn!(%failure, "this node could not join"),
-        _ => tracing::warn!("the interface node gave no sensible answer"),
+        Some(Err(failure)) => tracing::warn!(%failure, "this node cannot join the cluster"),
+        _ => tracing::warn!("the interface node has sent a reply that does not fit the request"),
     }
 }
 
-/// Learns from the interface node which nodes have joined since, if it answers soon.
-pub fn renew_map(shared: &Arc<Shared>, patience: Duration) {
+/// Loads the map from the interface node, if it answers within the timeout.
+pub fn refresh_map(shared: &Arc<NodeState>, timeout: Duration) {
     let interface = shared.config.interface;
     let is_known_here = shared.names.is_some();
     if is_known_here || !shared.peers.is_linked(interface) || !shared.peers.has_joined() {
         return;
     }
-    let (tell, told) = mpsc::channel();
-    let tell = Mutex::new(tell);
+    let (send, receive) = mpsc::channel();
+    let send = Mutex::new(send);
     shared.peers.ask_then(interface, Request::Map, move |answer| {
-        // Nobody waits any more if it has taken too long.
-        let _ = tell.lock().send(answer);
+        // The receiver is gone after the timeout.
+        let _ = send.lock().send(answer);
     });
-    if let Ok(Ok(answer)) = told.recv_timeout(patience)
+    if let Ok(Ok(answer)) = receive.recv_timeout(timeout)
         && let Ok(Reply::Map(map)) = answer.result
     {
-        learn_map(shared, map);
+        adopt_map(shared, map);
     }
 }
 
-/// Takes over what the interface node knows of the others.
-fn learn_map(shared: &Shared, mut map: ClusterMap) {
+/// Takes over the map of the interface node.
+fn adopt_map(shared: &NodeState, mut map: ClusterMap) {
     let mut known = shared.map.write();
     if map.nodes.len() != known.nodes.len() {
-        tracing::warn!("the interface node has another configuration than this node");
+        tracing::warn!("the configuration of the interface node differs from that of this node");
         return;
     }
     for (number, node) in map.nodes.iter_mut().enumerate() {
@@ -169,24 +174,24 @@ fn learn_map(shared: &Shared, mut map: ClusterMap) {
     }
     *known = map;
     drop(known);
-    keep_map(shared);
+    save_map(shared);
 }
 
-fn map_path(shared: &Shared) -> PathBuf {
+fn map_path(shared: &NodeState) -> PathBuf {
     shared.node().data.join("cluster.map")
 }
 
-/// Writes the map to its file. A map that cannot be kept is learnt again at the next start.
+/// Writes the map to its file. A node that cannot write it learns the map again at the next start.
 ///
-/// Nodes may join at the same time. Each writer waits for the one before and writes the map as it
-/// is then, so that the last one writes what all have changed.
-fn keep_map(shared: &Shared) {
+/// Nodes may join at the same time. The lock makes each writer read the map after the previous one
+/// has finished, so the last one writes all changes.
+fn save_map(shared: &NodeState) {
     let _one_at_a_time = shared.map_file.lock();
     let map = shared.map.read().clone();
     let path = map_path(shared);
-    let making = path.with_extension("new");
+    let new = path.with_extension("new");
     let kept = postcard::to_allocvec(&map).map_err(|error| error.to_string()).and_then(|bytes| {
-        private_files::replace(&path, &making, &bytes).map_err(|error| error.to_string())
+        private_files::replace(&path, &new, &bytes).map_err(|error| error.to_string())
     });
     if let Err(error) = kept {
         tracing::warn!("{} cannot be written: {error}", path.display());

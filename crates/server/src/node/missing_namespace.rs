@@ -1,11 +1,11 @@
-//! A node whose namespace is missing though its disks hold files.
+//! A node whose namespace is missing although its disks hold files.
 //!
 //! Such a node refuses to start, because it would serve an empty cluster over full disks. The
-//! administrator chooses: names are rebuilt from what the disks say, or the node starts with no
-//! files.
+//! administrator chooses: the node rebuilds the namespace from the descriptions on the disks, or it
+//! starts without files.
 //!
-//! Invariant: a rebuild that was begun is finished before clients see any name. A marker beside the
-//! namespace, removed when the rebuild has looked at the disks of all nodes, survives a crash.
+//! Invariant: clients see no name before a rebuild has finished. A marker file beside the namespace
+//! survives a crash; the node removes it after it has read the disks of all nodes.
 
 use std::collections::HashSet;
 use std::fs;
@@ -23,34 +23,33 @@ use crate::check;
 use crate::config::{Config, NodeConfig};
 use crate::disks::NodeDisks;
 use crate::error::NodeError;
-use crate::shared::Shared;
+use crate::node_state::NodeState;
 
-/// How often the node looks whether all others have joined.
-const ROUND: Duration = Duration::from_millis(100);
+/// The period at which the node checks whether all others have joined.
+const CHECK_PERIOD: Duration = Duration::from_millis(100);
 
-/// What a node does if its namespace is missing and there are files.
+/// What a node does if its namespace is missing and its disks hold files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingNamespace {
     /// It does not start.
     #[default]
     Refuse,
-    /// It makes the names from what the disks of all nodes say.
+    /// It rebuilds the namespace from the descriptions on the disks of all nodes.
     Rebuild,
-    /// It starts with no files. What is on the disks stays there, and `pario fsck` shows it.
+    /// It starts without files. Subfiles stay on the disks, and `pario fsck` shows them.
     New,
 }
 
-/// The rebuild of a namespace that a node was started with.
+/// The rebuild that a node was started with.
 #[derive(Debug, Default)]
 pub struct Rebuild {
     is_pending: AtomicBool,
-    /// The nodes that have joined since this one was started.
+    /// The nodes that have joined since the start of this one.
     joined: Mutex<HashSet<usize>>,
     report: Mutex<Option<CheckReport>>,
 }
 
-/// Whether the interface node may start with the namespace as it is, and whether it has to rebuild
-/// it.
+/// Decides whether the interface node may start, and whether it rebuilds the namespace.
 pub fn decide(
     own: &NodeConfig,
     disks: &NodeDisks,
@@ -92,7 +91,7 @@ pub fn decide(
     Ok(Rebuild { is_pending: AtomicBool::new(is_rebuild), ..Rebuild::default() })
 }
 
-/// Refuses choices about the namespace for a node that keeps none.
+/// Refuses a choice about the namespace on a node that keeps none.
 pub fn check_role(config: &Config, me: usize, choice: MissingNamespace) -> Result<(), NodeError> {
     if choice == MissingNamespace::Refuse || me == config.interface {
         return Ok(());
@@ -104,7 +103,7 @@ pub fn check_role(config: &Config, me: usize, choice: MissingNamespace) -> Resul
     )))
 }
 
-/// What shows that the cluster had files, or existed.
+/// Returns a sign that the cluster had files or existed.
 fn evidence(own: &NodeConfig, disks: &NodeDisks) -> Result<Option<String>, NodeError> {
     let subfiles = disks.count_subfiles().map_err(NodeError::Disk)?;
     let map = own.data.join("cluster.map");
@@ -117,22 +116,22 @@ fn evidence(own: &NodeConfig, disks: &NodeDisks) -> Result<Option<String>, NodeE
 }
 
 impl Rebuild {
-    /// Whether the names are not complete yet.
+    /// Returns whether the rebuild has not finished.
     pub fn is_pending(&self) -> bool {
         self.is_pending.load(Ordering::Acquire)
     }
 
-    /// A node has joined.
+    /// Notes that a node has joined.
     pub fn note_join(&self, node: usize) {
         self.joined.lock().insert(node);
     }
 
-    /// What a finished rebuild has found.
+    /// Returns the report of a finished rebuild.
     pub fn report(&self) -> Option<CheckReport> {
         self.report.lock().clone()
     }
 
-    /// Why names cannot be used, if they cannot.
+    /// Returns the refusal of a namespace request during the rebuild.
     pub fn refusal(&self, config: &Config, me: usize) -> Option<Failure> {
         if !self.is_pending() {
             return None;
@@ -151,8 +150,8 @@ impl Rebuild {
     }
 }
 
-/// Rebuilds the namespace if all nodes have joined; whether nothing is left to do.
-pub fn try_rebuild(shared: &Arc<Shared>) -> Result<bool, Failure> {
+/// Rebuilds the namespace if all nodes have joined. Returns whether no rebuild is pending any more.
+pub fn try_rebuild(shared: &Arc<NodeState>) -> Result<bool, Failure> {
     let rebuild = &shared.rebuild;
     if !rebuild.is_pending() {
         return Ok(true);
@@ -176,16 +175,18 @@ pub fn try_rebuild(shared: &Arc<Shared>) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// The thread that rebuilds the namespace of several nodes; ends when it is done or the node is
-/// asked to stop.
-pub fn rebuild_when_joined(shared: &Arc<Shared>) {
-    while !shared.stopping.is_asked() {
+/// The thread that rebuilds the namespace of several nodes; returns when it is done or the node
+/// stops.
+pub fn rebuild_when_joined(shared: &Arc<NodeState>) {
+    while !shared.shutdown.is_requested() {
         match try_rebuild(shared) {
             Ok(true) => return,
             Ok(false) => {}
-            Err(failure) => tracing::warn!(%failure, "the namespace could not be rebuilt yet"),
+            Err(failure) => {
+                tracing::warn!(%failure, "the rebuild of the namespace failed, and will be tried again")
+            }
         }
-        shared.stopping.pause(ROUND);
+        shared.shutdown.pause(CHECK_PERIOD);
     }
 }
 

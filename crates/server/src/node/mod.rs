@@ -1,23 +1,24 @@
-//! A node: how it starts, and how it stops.
+//! A node: starts and stops its threads.
 
+mod address_notes;
 mod builder;
-mod caretaker;
 #[cfg(test)]
 mod clock_tests;
 mod collective_service;
-pub mod describer;
-mod door;
-mod informing;
-pub mod janitor;
+pub mod description_writer;
+mod dispatcher;
+mod grant_news;
 mod joining;
+mod leader_slot;
+mod membership_task;
 pub mod missing_namespace;
 pub mod monitor;
-mod notes;
 #[cfg(test)]
 mod panic_tests;
+mod periodic_tasks;
 mod processing;
 mod short_cut;
-mod turns;
+pub mod subfile_reaper;
 
 use std::fs;
 use std::io;
@@ -46,62 +47,61 @@ use crate::grant_epochs::GrantEpochs;
 use crate::job_memory::JobMemories;
 use crate::lease::Leases;
 use crate::limits::Quotas;
+use crate::map_waiters::MapWaiters;
 use crate::metadata::{MetadataError, Redb};
 use crate::namespace::{Clock, Namespace};
+use crate::node_state::{InterfaceState, NodeState, Shutdown};
 use crate::open_files::OpenFiles;
 use crate::operation::Registry;
 use crate::peers::{Peers, REQUESTS};
 use crate::private_files;
-use crate::processing::Calls;
+use crate::processing::RunningCalls;
 use crate::program::{self, Operations};
 use crate::record_locks::RecordLocks;
 use crate::request_meter::RequestMeter;
 use crate::sessions::Sessions;
-use crate::shared::{Names, Shared, Stopping};
 use crate::short_cut_traffic::ShortCutTraffic;
-use crate::strangers::Strangers;
 
-/// How long a node that stops waits for what is under way.
+/// How long a node that stops waits for requests under way.
 const STOP_WAIT: Duration = Duration::from_secs(10);
-/// What clients may have sent and the node has not looked at.
+/// The limit of bytes that clients have sent and the node has not received.
 const REQUEST_CREDIT_BYTES: usize = 16 << 20;
 /// Channels that one connection may open at the node; clients need one.
 const ROUTES_PER_CLIENT: usize = 4;
 
-/// A node of a cluster, running in threads of this process.
+/// A node of a cluster, in threads of this process.
 ///
 /// Dropping it stops it like [`stop`](Node::stop).
 pub struct Node {
-    shared: Arc<Shared>,
+    shared: Arc<NodeState>,
     space: Space,
     run: Option<Arc<RunningProgram>>,
     threads: Vec<JoinHandle<()>>,
     short_cut: Option<DescriptorServer>,
-    notes: notes::Notes,
+    notes: address_notes::AddressNotes,
     /// Whether other processes can reach it.
     listens: bool,
 }
 
-/// What the threads receive that work on the namespace in the background.
-struct Background {
-    removals: mpsc::Receiver<janitor::Job>,
-    descriptions: mpsc::Receiver<describer::Job>,
+/// The receivers for the background threads of the interface node.
+struct BackgroundReceivers {
+    removals: mpsc::Receiver<subfile_reaper::ReaperMessage>,
+    descriptions: mpsc::Receiver<description_writer::WriterMessage>,
 }
 
-/// How clients come to a node.
+/// How clients find a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
-    /// They are in the same process.
+enum Discovery {
+    /// They run in the same process.
     InProcess,
-    /// They are told its address, or its data directory.
+    /// They know its address or its data directory.
     ByAddress,
     /// Programs of the same user find it.
     ByUser,
 }
 
 impl Node {
-    /// A node that can do more with extents than every node can: [`NodeBuilder::operation`] says
-    /// what.
+    /// Returns a builder, for a node with operations of its own ([`NodeBuilder::operation`]).
     #[expect(clippy::new_ret_no_self, reason = "it is not running yet")]
     pub fn new() -> NodeBuilder {
         NodeBuilder::default()
@@ -112,13 +112,13 @@ impl Node {
         Self::new().start(config, node)
     }
 
-    /// Starts a node beside the one that programs of this user find by themselves: its address is
-    /// noted in its data directory only.
+    /// Starts a node that programs of this user do not find by themselves: it notes its address
+    /// only in its data directory.
     pub fn start_beside(config: &Config, node: &str) -> Result<Self, NodeError> {
         Self::new().start_beside(config, node)
     }
 
-    /// Starts a node for this process alone: no socket file is made.
+    /// Starts a node for this process alone, without a socket file.
     pub fn embed(config: &Config, node: &str) -> Result<Self, NodeError> {
         Self::new().embed(config, node)
     }
@@ -127,10 +127,10 @@ impl Node {
         config: &Config,
         node: &str,
         operations: Arc<Registry>,
-        found: Found,
+        discovery: Discovery,
         (missing_namespace, clock): (MissingNamespace, Clock),
     ) -> Result<Self, NodeError> {
-        let listens = found != Found::InProcess;
+        let listens = discovery != Discovery::InProcess;
         let Some(me) = config.nodes.iter().position(|known| known.name == node) else {
             let known: Vec<&str> = config.nodes.iter().map(|node| node.name.as_str()).collect();
             return Err(NodeError::UnknownNode {
@@ -141,7 +141,7 @@ impl Node {
         };
         let own = &config.nodes[me];
         if listens {
-            crate::descriptors::raise_limit();
+            crate::descriptor_limit::raise_limit();
         }
         create_data_directory(own)?;
         let disks = NodeDisks::open(own)?;
@@ -166,7 +166,7 @@ impl Node {
         let space = listen(config, own, key.clone(), listens)?;
         let table = own.data.join("leases");
         let leases = Leases::open(&table).map_err(|error| NodeError::io(&table, error.into()))?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(NodeState {
             config: config.clone(),
             me,
             disks,
@@ -179,9 +179,9 @@ impl Node {
             requests: RequestMeter::default(),
             job_memories: JobMemories::default(),
             operations,
-            calls: Calls::default(),
+            calls: RunningCalls::default(),
             peers: Peers::new(config, me, administrator.clone(), key),
-            strangers: Strangers::default(),
+            map_waiters: MapWaiters::default(),
             audit: Arc::new(open_audit(own)?),
             events: Arc::default(),
             administrator,
@@ -191,12 +191,12 @@ impl Node {
             names,
             rebuild,
             started: Instant::now(),
-            stopping: Stopping::default(),
+            shutdown: Shutdown::default(),
         });
-        joining::recall_map(&shared);
+        joining::load_saved_map(&shared);
         if shared.names.is_some() {
-            informing::recall_revocations(&shared)
-                .and_then(|()| joining::enter_own_disks(&shared))
+            grant_news::load_own_revocations(&shared)
+                .and_then(|()| joining::register_own_disks(&shared))
                 .map_err(|failure| NodeError::Other(failure.to_string()))?;
         }
         let (run, operations) = program::launch(&shared)?;
@@ -207,32 +207,34 @@ impl Node {
             run: Some(run.clone()),
             threads: vec![],
             short_cut: None,
-            notes: notes::Notes::default(),
+            notes: address_notes::AddressNotes::default(),
             listens,
         };
-        node.begin_work(run.clone(), operations, background)?;
+        node.start_threads(run.clone(), operations, background)?;
         if config.nodes.len() == 1 {
             let rebuilt = missing_namespace::try_rebuild(&shared);
             rebuilt.map_err(|failure| NodeError::Other(failure.to_string()))?;
         }
         if listens {
             let address = node.address();
-            node.notes.write(config, own, found, &address)?;
+            node.notes.write(config, own, discovery, &address)?;
         }
         if listens && own.short_cut != ShortCut::Off {
             match short_cut::open(&shared, run, operations) {
-                Ok(door) => node.short_cut = Some(door),
-                Err(error) => tracing::warn!(%error, "no descriptors are handed out"),
+                Ok(server) => node.short_cut = Some(server),
+                Err(error) => {
+                    tracing::warn!(%error, "the node cannot open its descriptor socket; clients on this machine have no short cut")
+                }
             }
         }
         if listens {
-            node.tell_start(config);
+            node.log_start(config);
         }
         Ok(node)
     }
 
-    /// Tells the log that the node has started, and with what.
-    fn tell_start(&self, config: &Config) {
+    /// Logs that the node has started, with its disks.
+    fn log_start(&self, config: &Config) {
         let own = self.shared.node();
         let tcp = own.listen.map(|address| format!(" and tcp:{address}")).unwrap_or_default();
         let source = match &config.source {
@@ -263,119 +265,125 @@ impl Node {
     }
 
     /// Starts the threads that are not part of the program.
-    fn begin_work(
+    fn start_threads(
         &mut self,
         run: Arc<RunningProgram>,
         operations: Operations,
-        background: Option<Background>,
+        background: Option<BackgroundReceivers>,
     ) -> Result<(), NodeError> {
         let options = PortOptions { credit_bytes: Credit::Bytes(REQUEST_CREDIT_BYTES) };
         let port = RpcServer::new(&self.space, REQUESTS, options)
             .map_err(|error| NodeError::Other(error.to_string()))?;
         if let Some(names) = &self.shared.names {
-            names.describer.connect(&run, operations);
+            names.description_writer.connect(&run, operations);
         }
-        let door = door::Door::new(self.shared.clone(), run.clone(), operations, port);
-        let door = Arc::new(door);
-        let watched = door.clone();
-        let mut start = |name: &str, work: Box<dyn FnOnce() + Send>| {
-            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+        let dispatcher =
+            dispatcher::Dispatcher::new(self.shared.clone(), run.clone(), operations, port);
+        let dispatcher = Arc::new(dispatcher);
+        let watched = dispatcher.clone();
+        let mut start = |name: &str, body: Box<dyn FnOnce() + Send>| {
+            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body);
             thread
                 .map(|thread| self.threads.push(thread))
-                .map_err(|error| NodeError::Other(format!("no thread can be started: {error}")))
+                .map_err(|error| NodeError::Other(format!("cannot start a thread: {error}")))
         };
         if self.shared.names.is_none() {
-            // If the interface node is there, this one is part of the cluster, and knows which
-            // grants are valid, before it serves the first request.
-            joining::stay_joined(&self.shared);
+            // If the interface node can be reached, this node joins, and loads the revocations,
+            // before it serves the first request.
+            joining::ensure_joined(&self.shared);
         }
-        for number in 0..door::THREADS {
-            let door = door.clone();
-            start("door", Box::new(move || door.serve(number == 0)))?;
+        for number in 0..dispatcher::DISPATCH_THREADS {
+            let dispatcher = dispatcher.clone();
+            start("dispatcher", Box::new(move || dispatcher.serve(number == 0)))?;
         }
-        if let Some(Background { removals: jobs, descriptions }) = background {
+        if let Some(BackgroundReceivers { removals, descriptions }) = background {
             let (of, running) = (self.shared.clone(), run.clone());
-            let describe = move || describer::work(&of, &running, &operations, &descriptions);
-            start("describer", Box::new(describe))?;
+            let describe =
+                move || description_writer::run_thread(&of, &running, &operations, &descriptions);
+            start("descriptions", Box::new(describe))?;
             let (shared, run) = (self.shared.clone(), run.clone());
-            start("janitor", Box::new(move || janitor::work(&shared, &run, &operations, &jobs)))?;
+            start(
+                "subfile reaper",
+                Box::new(move || subfile_reaper::run_thread(&shared, &run, &operations, &removals)),
+            )?;
             if let Some(names) = &self.shared.names {
                 let left = names.namespace.doomed();
                 for record in left.map_err(|failure| NodeError::Other(failure.to_string()))? {
-                    names.janitor.remove(record);
+                    names.subfile_reaper.remove(record);
                 }
             }
         }
         let shared = self.shared.clone();
         if shared.names.is_some() && shared.node().wait_warning.is_some() {
-            start("watch", Box::new(move || watched.watch()))?;
+            start("wait warnings", Box::new(move || watched.warn_of_long_waits()))?;
         }
         if shared.rebuild.is_pending() && shared.config.nodes.len() > 1 {
             let shared = shared.clone();
-            let work = move || missing_namespace::rebuild_when_joined(&shared);
-            start("rebuild", Box::new(work))?;
+            let body = move || missing_namespace::rebuild_when_joined(&shared);
+            start("rebuild", Box::new(body))?;
         }
-        let answering = shared.clone();
-        start("answers", Box::new(move || caretaker::answer(&answering)))?;
+        let updating = shared.clone();
+        start("updates", Box::new(move || periodic_tasks::send_updates(&updating)))?;
         let (measuring, space) = (shared.clone(), self.space.clone());
-        start("space", Box::new(move || caretaker::measure(&measuring, &space)))?;
-        start("caretaker", Box::new(move || caretaker::work(&shared)))
+        start("disk watch", Box::new(move || periodic_tasks::watch_disks(&measuring, &space)))?;
+        start("membership", Box::new(move || membership_task::run_thread(&shared)))
     }
 
-    /// What the node can do with extents. More can be added while it runs.
+    /// Returns the operations on extents that the node can run. More can be added while it runs.
     pub fn operations(&self) -> &Arc<Registry> {
         &self.shared.operations
     }
 
-    /// Where clients can reach the node, as text.
+    /// Returns the address of the node as text.
     pub fn address(&self) -> String {
         self.space.address().to_string()
     }
 
-    /// What shows how the node is doing, for as long as it runs.
+    /// Returns a monitor of the node. It does not keep the node running.
     pub fn monitor(&self) -> NodeMonitor {
         NodeMonitor::new(Arc::downgrade(&self.shared))
     }
 
-    /// Hands out descriptors of flat subfiles to a client in the same process, as the Unix socket
-    /// does to others.
+    /// Passes descriptors of flat subfiles to a client in the same process, as the descriptor
+    /// socket does to others.
     pub fn descriptors(
         &self,
         request: &[u8],
     ) -> Result<(Vec<u8>, Vec<std::os::fd::OwnedFd>), Vec<u8>> {
-        short_cut::hand_out(&self.shared, request)
+        short_cut::pass_in_process(&self.shared, request)
     }
 
-    /// Begins a number of grant epochs at once, as if their time had passed, and waits until they
-    /// are durable: grants that are older than their lifetime by then have to be renewed. Only the
-    /// interface node counts epochs.
+    /// Begins `count` grant epochs at once, as if their time had passed, and waits until they are
+    /// durable. Clients must renew grants that are then older than their lifetime. Fails unless
+    /// this is the interface node.
     pub fn begin_grant_epochs(&self, count: u64) -> Result<(), NodeError> {
-        informing::begin_epochs(&self.shared, count)
+        grant_news::begin_epochs(&self.shared, count)
             .map_err(|failure| NodeError::Other(failure.to_string()))
     }
 
-    /// What the rebuild of the namespace has found, if the node was started with
+    /// Returns the report of the rebuild, if the node was started with
     /// [`MissingNamespace::Rebuild`] and has finished it.
     pub fn rebuilt(&self) -> Option<CheckReport> {
         self.shared.rebuild.report()
     }
 
-    /// Waits until somebody has asked the node to stop.
+    /// Waits until a client or [`stopper`](Node::stopper) requests the stop of the node.
     pub fn wait(&self) {
-        self.shared.stopping.wait_until_asked();
+        self.shared.shutdown.wait_until_requested();
     }
 
-    /// What makes [`wait`](Node::wait) return, for a signal handler's thread.
+    /// Returns a function that makes [`wait`](Node::wait) return, for the thread of a signal
+    /// handler.
     pub fn stopper(&self) -> impl Fn() + Send + Sync + 'static {
         let shared = Arc::downgrade(&self.shared);
         move || {
             if let Some(shared) = shared.upgrade() {
-                shared.stopping.ask();
+                shared.shutdown.request();
             }
         }
     }
 
-    /// Stops the node: what is under way is finished, new requests are refused.
+    /// Stops the node: it finishes requests under way and refuses new ones.
     pub fn stop(self) {
         drop(self);
     }
@@ -383,32 +391,32 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        self.shared.stopping.ask();
-        self.shared.calls.stop_all();
+        self.shared.shutdown.request();
+        self.shared.calls.cancel_all();
         self.short_cut.take();
-        if !self.shared.stopping.wait_until_idle(Instant::now() + STOP_WAIT) {
-            tracing::warn!("requests are still under way and are given up");
+        if !self.shared.shutdown.wait_until_idle(Instant::now() + STOP_WAIT) {
+            tracing::warn!("the node stops before some requests have finished");
         }
         if let Some(names) = &self.shared.names {
-            names.janitor.end();
-            names.describer.end(STOP_WAIT);
+            names.subfile_reaper.stop();
+            names.description_writer.stop(STOP_WAIT);
         }
         self.notes.remove();
         self.space.close();
         for thread in self.threads.drain(..) {
-            // A panic there was reported when it happened.
+            // The panic hook has reported a panic of the thread.
             let _ = thread.join();
         }
         self.run.take();
         self.shared.audit.close();
-        self.shared.disks.settle();
+        self.shared.disks.flush_indices();
         self.shared.events.tell_rest();
         if self.listens {
             let seconds = self.shared.started.elapsed().as_secs();
             tracing::info!("node {} has stopped, after {seconds} s", self.shared.name());
         }
-        // Threads that have served the last questions let go of the disks a moment later; who
-        // starts the node again must find them free.
+        // Threads that have served the last requests release the disks shortly after. A new start
+        // of the node must find the disks free.
         let deadline = Instant::now() + STOP_WAIT;
         while Arc::strong_count(&self.shared) > 1 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
@@ -422,7 +430,7 @@ impl std::fmt::Debug for Node {
     }
 }
 
-/// The user that runs this process.
+/// Returns the user that runs this process.
 fn administrator() -> Identity {
     let gid = rustix::process::getegid().as_raw();
     let mut gids = vec![gid];
@@ -442,8 +450,10 @@ fn open_audit(own: &NodeConfig) -> Result<Audit, NodeError> {
 
 fn read_key(path: &Path) -> Result<Key, NodeError> {
     let text = pario_net::read_private_file(path, true).map_err(|error| match error.kind() {
-        // The error names the file already.
-        io::ErrorKind::PermissionDenied => NodeError::Other(format!("no key: {error}")),
+        // The error names the file.
+        io::ErrorKind::PermissionDenied => {
+            NodeError::Other(format!("cannot read the cluster key: {error}"))
+        }
         _ => NodeError::io(path, error),
     })?;
     Key::from_hex(&text).map_err(|error| NodeError::Other(format!("{}: {error}", path.display())))
@@ -454,7 +464,7 @@ fn open_names(
     administrator: &Identity,
     grant_epoch: Duration,
     clock: Clock,
-) -> Result<(Names, Background), NodeError> {
+) -> Result<(InterfaceState, BackgroundReceivers), NodeError> {
     let path = own.data.join("namespace.redb");
     let store = Redb::open(&path).map_err(|error| match error {
         MetadataError::InUse { path } => NodeError::InUse {
@@ -464,24 +474,24 @@ fn open_names(
         error => NodeError::Metadata(error),
     })?;
     let namespace = Namespace::open(Arc::new(store), &own.name, administrator, clock)?;
-    let (janitor, removals) = janitor::Janitor::new();
-    let (describer, descriptions) = describer::Describer::new();
+    let (subfile_reaper, removals) = subfile_reaper::SubfileReaper::new();
+    let (description_writer, descriptions) = description_writer::DescriptionWriter::new();
     let (open_files, locks) = (OpenFiles::default(), RecordLocks::default());
     let next_first_disk = AtomicU64::new(0);
     let epoch = namespace.grant_epoch().map_err(|failure| NodeError::Other(failure.to_string()))?;
     let grant_epochs = Mutex::new(GrantEpochs::new(epoch, grant_epoch, Instant::now()));
-    let untold = Mutex::default();
-    let names = Names {
+    let uninformed_nodes = Mutex::default();
+    let names = InterfaceState {
         namespace,
         open_files,
         locks,
-        janitor,
-        describer,
+        subfile_reaper,
+        description_writer,
         grant_epochs,
-        untold,
+        uninformed_nodes,
         next_first_disk,
     };
-    Ok((names, Background { removals, descriptions }))
+    Ok((names, BackgroundReceivers { removals, descriptions }))
 }
 
 fn listen(
@@ -503,7 +513,7 @@ fn listen(
     }
     if listens {
         if let Some(dir) = own.socket.parent() {
-            make_socket_directory(dir, own.all_users)?;
+            create_socket_directory(dir, own.all_users)?;
         }
         builder = builder.listen_unix(&own.socket).admit_any_user(own.all_users);
         if let Some(address) = own.listen {
@@ -521,7 +531,8 @@ fn listen(
     Ok(space)
 }
 
-/// Creates the data directory. If all users may use a socket in it, they must get through it.
+/// Creates the data directory. If all users may use a socket in it, they must be able to pass
+/// through it.
 fn create_data_directory(own: &NodeConfig) -> Result<(), NodeError> {
     let has_open_socket = own.all_users && own.socket.parent() == Some(&*own.data);
     private_files::create_socket_directory(&own.data, has_open_socket)
@@ -539,15 +550,15 @@ fn create_data_directory(own: &NodeConfig) -> Result<(), NodeError> {
     Ok(())
 }
 
-/// The mode of the sockets of a node, whatever the umask.
+/// Returns the mode of the node's sockets, which does not depend on the umask.
 fn socket_mode(own: &NodeConfig) -> fs::Permissions {
     use std::os::unix::fs::PermissionsExt as _;
     fs::Permissions::from_mode(if own.all_users { 0o666 } else { 0o600 })
 }
 
 /// Creates the directory of a socket. The user's runtime directory must belong to the user alone:
-/// another user who could put a socket there could pass for the node.
-fn make_socket_directory(dir: &Path, all_users: bool) -> Result<(), NodeError> {
+/// another user who could create a socket there could pose as the node.
+fn create_socket_directory(dir: &Path, all_users: bool) -> Result<(), NodeError> {
     if dir == pario_net::runtime_directory() {
         return pario_net::make_private_directory(dir).map_err(NodeError::RuntimeDirectory);
     }
@@ -555,7 +566,8 @@ fn make_socket_directory(dir: &Path, all_users: bool) -> Result<(), NodeError> {
         .map_err(|error| NodeError::io(dir, error))
 }
 
-/// The cluster before any node has joined: names and addresses as configured.
+/// Returns the map of a cluster that no node has joined: names and addresses from the
+/// configuration.
 fn first_map(config: &Config, me: usize, space: &Space) -> ClusterMap {
     let node = |(number, node): (usize, &NodeConfig)| NodeInfo {
         name: node.name.clone(),
@@ -573,12 +585,13 @@ fn first_map(config: &Config, me: usize, space: &Space) -> ClusterMap {
     }
 }
 
-/// Waits for the result of something that reports to a closure.
+/// Waits for the result of a function that passes it to a callback; `None` if it drops the
+/// callback.
 fn wait_for<T: Send + 'static>(begin: impl FnOnce(Box<dyn FnOnce(T) + Send>)) -> Option<T> {
     let (send, receive) = mpsc::channel();
     let send = Mutex::new(send);
     begin(Box::new(move |value| {
-        // Nobody waits any more only if the thread below is gone.
+        // The receiver below waits for this one message.
         let _ = send.lock().send(value);
     }));
     receive.recv().ok()

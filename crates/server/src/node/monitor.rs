@@ -1,4 +1,4 @@
-//! How a node is doing, for the process that runs it: its status, its counts and its health.
+//! The status, the counters and the health of a node, for the process that runs it.
 
 use std::sync::Weak;
 use std::time::Instant;
@@ -6,47 +6,47 @@ use std::time::Instant;
 use pario_proto::{DiskStatus, NodeStatus};
 
 use crate::limits::Resource;
+use crate::node_state::NodeState;
 use crate::request_meter::RequestCounts;
-use crate::shared::Shared;
 
-/// A disk with less free space than this is full, if it is large.
+/// A large disk with less free space than this is full.
 const FULL_BYTES: u64 = 1 << 30;
-/// A disk with less free space than this part of its size is full, if it is small.
+/// A small disk is full if its free space is below its size divided by this.
 const FULL_PART: u64 = 100;
 
-/// Looks at a node that runs in this process. It does not keep the node running.
+/// A monitor of a node in this process. It does not keep the node running.
 #[derive(Clone)]
 pub struct NodeMonitor {
-    shared: Weak<Shared>,
+    shared: Weak<NodeState>,
 }
 
-/// A node and its counts, at one moment.
+/// The status and the counters of a node at one time.
 #[derive(Clone, Debug)]
 pub struct NodeReport {
-    /// The name of its cluster.
+    /// The name of the cluster.
     pub cluster: String,
-    /// What `pario status` shows of it.
+    /// The status that `pario status` shows.
     pub status: NodeStatus,
-    /// Requests that it has answered, by kind.
+    /// The requests that the node has answered, by kind.
     pub requests: Vec<RequestCounts>,
-    /// Failures of each disk, in the order of the status.
+    /// The number of failed requests of each disk, in the order of the status.
     pub disk_errors: Vec<u64>,
-    /// What all users have taken of the node.
+    /// The use of limited resources by all users.
     pub usage: Vec<ResourceUse>,
 }
 
-/// How much of a limited resource all users have taken.
+/// The use of a limited resource by all users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceUse {
     /// The resource, as one word.
     pub resource: &'static str,
-    /// What is taken.
+    /// The amount in use.
     pub used: u64,
-    /// The most that can be taken.
+    /// The limit.
     pub limit: u64,
 }
 
-/// The resources that are taken in shares, and so have a count of all users.
+/// The resources that users take in shares, so that the node counts them over all users.
 const COUNTED: [(Resource, &str); 6] = [
     (Resource::Sessions, "clients"),
     (Resource::Handles, "open_files"),
@@ -57,11 +57,11 @@ const COUNTED: [(Resource, &str); 6] = [
 ];
 
 impl NodeMonitor {
-    pub(super) fn new(shared: Weak<Shared>) -> Self {
+    pub(super) fn new(shared: Weak<NodeState>) -> Self {
         Self { shared }
     }
 
-    /// The node as it is now; nothing once it has stopped.
+    /// Returns a report of the node; `None` after it has stopped.
     pub fn report(&self) -> Option<NodeReport> {
         let shared = self.shared.upgrade()?;
         let usage = |(resource, name): &(Resource, &'static str)| ResourceUse {
@@ -78,15 +78,15 @@ impl NodeMonitor {
         })
     }
 
-    /// Why the node cannot serve as it should, each reason as a sentence; none if it is healthy.
-    /// This reads no disk, so that it answers while a disk hangs.
+    /// Returns a sentence for each reason why the node cannot serve as it should; none if it is
+    /// healthy. Reads no disk, so that it answers while a disk hangs.
     pub fn problems(&self) -> Vec<String> {
         let Some(shared) = self.shared.upgrade() else {
             return vec!["the node has stopped".to_owned()];
         };
         let name = shared.name();
         let mut problems = Vec::new();
-        if shared.stopping.is_asked() {
+        if shared.shutdown.is_requested() {
             problems.push(format!("node {name} is stopping"));
         }
         let interface = &shared.config.nodes[shared.config.interface].name;
@@ -125,10 +125,10 @@ impl std::fmt::Debug for NodeMonitor {
     }
 }
 
-/// How a node is doing.
-pub fn status(shared: &Shared) -> NodeStatus {
+/// Returns the status of a node.
+pub fn status(shared: &NodeState) -> NodeStatus {
     let config = shared.node();
-    let (requests, oldest_request_ms) = shared.stopping.under_way();
+    let (requests, oldest_request_ms) = shared.shutdown.under_way();
     let names = shared.names.as_ref();
     let cache = shared.disks.cache().stat();
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
@@ -136,7 +136,7 @@ pub fn status(shared: &Shared) -> NodeStatus {
         name: config.name.clone(),
         pid: std::process::id(),
         uptime_ms: u64::try_from(shared.started.elapsed().as_millis()).unwrap_or(u64::MAX),
-        is_stopping: shared.stopping.is_asked(),
+        is_stopping: shared.shutdown.is_requested(),
         is_interface: names.is_some(),
         disks: shared.disks.status(&shared.short_cut_traffic.collect(Instant::now())),
         storage_threads: number(config.storage_threads),
@@ -172,7 +172,7 @@ fn problem_of_disk(node: &str, disk: &DiskStatus) -> Option<String> {
     })
 }
 
-/// Whether too little is free to go on for long. A disk that is only read cannot be full.
+/// Returns whether a disk is nearly full. A read-only disk is never full.
 pub fn is_full(disk: &DiskStatus) -> bool {
     !disk.disk.is_read_only && disk.free_bytes < FULL_BYTES.min(disk.total_bytes / FULL_PART)
 }
@@ -220,7 +220,7 @@ mod tests {
         );
         let mut stuck = disk(1000, 500);
         stuck.trouble = Some("it has finished nothing for 4 s".to_owned());
-        let told = problem_of_disk("a", &stuck).unwrap();
-        assert_eq!(told, "disk a/disk0 (/mnt/d0) is failing: it has finished nothing for 4 s");
+        let problem = problem_of_disk("a", &stuck).unwrap();
+        assert_eq!(problem, "disk a/disk0 (/mnt/d0) is failing: it has finished nothing for 4 s");
     }
 }

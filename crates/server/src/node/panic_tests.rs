@@ -1,4 +1,4 @@
-//! Requests that panic, in every thread that a request can be in: each ends alone.
+//! Requests that panic, in each thread that handles requests: only the request itself fails.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -12,36 +12,36 @@ use pario_proto::{
 
 use super::Node;
 use crate::config::Config;
-use crate::disks::Load;
+use crate::disks::DiskLoad;
 use crate::protocol::NodeProtocol;
 use crate::sessions::Session;
 
-/// The name of a client whose requests panic when they are dispatched.
-const AT_THE_DOOR: &str = "panics at the door";
-/// The name of a client whose writes panic in the middle of the work.
+/// The name of a client whose requests panic in the dispatcher.
+const IN_DISPATCHER: &str = "panics in the dispatcher";
+/// The name of a client whose writes panic during long work.
 const IN_WORK: &str = "panics in work";
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// Panics for the client that wants it, where requests are dispatched.
-pub(super) fn panic_if_wanted(session: &Session, request: &Request) {
-    if session.name == AT_THE_DOOR && !matches!(request, Request::Namespace(_)) {
+/// Panics in the dispatcher, for the client that requests it.
+pub(super) fn panic_if_requested(session: &Session, request: &Request) {
+    if session.name == IN_DISPATCHER && !matches!(request, Request::Namespace(_)) {
         PANICS.fetch_add(1, Ordering::SeqCst);
         panic!("a test wants this request to panic");
     }
 }
 
-/// Panics for the client that wants it, while the thread has the turn and works.
-pub(super) fn panic_in_work_if_wanted(session: &Session, load: &Load, bytes: u64) {
+/// Panics during long work of the leader, for the client that requests it.
+pub(super) fn panic_in_work_if_requested(session: &Session, load: &DiskLoad, bytes: u64) {
     if session.name == IN_WORK {
-        let _leaving = load.leaving(bytes);
+        let _leaving = load.serve(bytes);
         PANICS.fetch_add(1, Ordering::SeqCst);
         panic!("a test wants this write to panic");
     }
 }
 
 pub(super) struct Client {
-    asker: RpcClient<NodeProtocol>,
+    requests: RpcClient<NodeProtocol>,
     _space: Space,
 }
 
@@ -50,8 +50,8 @@ impl Client {
         let address = Address::unix(&config.nodes[0].socket);
         let own = format!("client {}", SpaceId::random());
         let space = Space::builder(&own).join(&address).build().unwrap();
-        let asker = RpcClient::open(&space, "requests", Duration::from_secs(10)).unwrap();
-        let client = Self { asker, _space: space };
+        let requests = RpcClient::open(&space, "requests", Duration::from_secs(10)).unwrap();
+        let client = Self { requests, _space: space };
         let identity = Identity { uid: 0, gids: vec![0] };
         let (version, name) = (PROTOCOL_VERSION, name.to_owned());
         let hello = Request::Hello { version, identity, client: name, peer: PeerKind::Client };
@@ -60,7 +60,7 @@ impl Client {
     }
 
     pub(super) fn ask(&self, request: Request, data: Vec<Bulk>) -> Result<Reply, Failure> {
-        let pending = self.asker.start(RequestMessage { request, data }).unwrap();
+        let pending = self.requests.start(RequestMessage { request, data }).unwrap();
         let answer = pending.wait_until(Instant::now() + Duration::from_secs(30));
         answer.unwrap_or_else(|_| panic!("there is no answer")).unwrap().result
     }
@@ -112,11 +112,12 @@ fn a_panic_ends_its_request_and_nothing_else() {
         for number in 0..3 {
             let config = &config;
             scope.spawn(move || {
-                let (door, work) = (Client::new(config, AT_THE_DOOR), Client::new(config, IN_WORK));
+                let (dispatcher, work) =
+                    (Client::new(config, IN_DISPATCHER), Client::new(config, IN_WORK));
                 let file = work.create(&format!("/{number}"));
                 for _ in 0..rounds {
-                    panicked(door.ask(Request::Map, vec![]), "map");
-                    panicked(door.ask(Request::Jobs, vec![]), "jobs");
+                    panicked(dispatcher.ask(Request::Map, vec![]), "map");
+                    panicked(dispatcher.ask(Request::Jobs, vec![]), "jobs");
                     panicked(work.write(&file), "write");
                 }
             });
@@ -127,9 +128,9 @@ fn a_panic_ends_its_request_and_nothing_else() {
         }
     });
     assert_eq!(PANICS.load(Ordering::SeqCst), 3 * 3 * rounds);
-    // Nothing is left behind: no request is under way, and no disk waits for one.
+    // Nothing is left behind: no request is under way, and no disk has a queue.
     let shared = &node.shared;
-    assert_eq!(shared.stopping.under_way().0, 0);
+    assert_eq!(shared.shutdown.under_way().0, 0);
     assert!(shared.disks.status(&[]).iter().all(|disk| disk.queue == 0));
     assert!(matches!(honest.ask(Request::Map, vec![]), Ok(Reply::Map(_))), "the node serves");
 }

@@ -1,4 +1,4 @@
-//! Work with extents: who may have it done, and what begins then.
+//! Requests for processing of extents: checks them, and starts the calls.
 
 use std::sync::Arc;
 
@@ -7,46 +7,46 @@ use pario_proto::{
     CutPiece, Disks, ExtentSelection, Failure, Grant, ProcessRequest, ProcessWork, SELECTION_LIMIT,
 };
 
-use super::door::Door;
+use super::dispatcher::Dispatcher;
 use crate::limits::Resource;
 use crate::operation::Operation;
-use crate::processing::Running;
-use crate::program::{Calling, CutCall, Cutting, answer};
-use crate::reporter::Reporter;
+use crate::processing::RunningCall;
+use crate::program::{CutCall, CutRequest, ProcessCall, plain_reply};
+use crate::reply_sender::ReplySender;
 use crate::sessions::Session;
 
-/// The most that one question wants to be cut.
+/// The limit of pieces in one request.
 const PIECES_LIMIT: usize = 1000;
 
-impl Door {
-    /// Something about work with extents.
+impl Dispatcher {
+    /// Handles a request for processing.
     pub(super) fn process(
         &self,
         session: &Session,
         request: ProcessRequest,
         data: Vec<Bulk>,
-        reporter: Reporter,
+        reply: ReplySender,
     ) {
         let calls = &self.shared.calls;
         match request {
-            ProcessRequest::More { call } => calls.more(session.space, call, reporter),
+            ProcessRequest::More { call } => calls.request_more(session.space, call, reply),
             ProcessRequest::Stop { call } => {
-                calls.stop(session.space, call);
-                reporter.send(answer(Ok(pario_proto::Reply::Done)));
+                calls.cancel(session.space, call);
+                reply.send(plain_reply(Ok(pario_proto::Reply::Done)));
             }
             ProcessRequest::Begin { call, work } => {
                 let parameters = data.into_iter().next().unwrap_or_default();
                 match self.begin(session, call, work, parameters) {
-                    Ok(running) => self.launch(running, reporter),
-                    Err(failure) => reporter.fail(failure),
+                    Ok(running) => self.launch(running, reply),
+                    Err(failure) => reply.fail(failure),
                 }
             }
             ProcessRequest::Cut { grant, operation, pieces } => {
-                match self.cutting(session, grant, operation, pieces) {
-                    Ok((cutting, ticket)) => {
-                        self.start(self.operations.cut, cutting, reporter, ticket);
+                match self.cut_call(session, grant, operation, pieces) {
+                    Ok((call, ticket)) => {
+                        self.start(self.operations.cut, call, reply, ticket);
                     }
-                    Err(failure) => reporter.fail(failure),
+                    Err(failure) => reply.fail(failure),
                 }
             }
         }
@@ -58,7 +58,7 @@ impl Door {
         call: u64,
         work: ProcessWork,
         parameters: Bulk,
-    ) -> Result<Arc<Running>, Failure> {
+    ) -> Result<Arc<RunningCall>, Failure> {
         self.check_grant(session, &work.grant, true, false)?;
         if let Some(target) = &work.target {
             self.check_grant(session, &target.grant, false, true)?;
@@ -85,40 +85,46 @@ impl Door {
         let ticket = self.shared.begin()?;
         let caller = (session.space, call);
         let shared = self.shared.clone();
-        let running =
-            Arc::new(Running::new(shared, caller, work, parameters, operation, (ticket, shares)));
+        let running = Arc::new(RunningCall::new(
+            shared,
+            caller,
+            work,
+            parameters,
+            operation,
+            (ticket, shares),
+        ));
         self.shared.calls.begin(session.space, call, running.clone())?;
         Ok(running)
     }
 
-    fn launch(&self, running: Arc<Running>, reporter: Reporter) {
-        running.ask(reporter);
-        let calling = Calling(running.clone());
-        let begun = self.run.start_then(self.operations.process, calling, move |result| {
+    fn launch(&self, running: Arc<RunningCall>, reply: ReplySender) {
+        running.request_more(reply);
+        let call = ProcessCall(running.clone());
+        let started = self.run.start_then(self.operations.process, call, move |result| {
             if let Err(error) = result {
                 let node = running.shared.name().to_owned();
                 running.fail(Failure::Internal { node, why: error.to_string() });
                 running.end();
             }
         });
-        if let Err(error) = begun {
-            tracing::error!(%error, "work with extents cannot begin");
+        if let Err(error) = started {
+            tracing::error!(%error, "cannot start the processing operation of the node");
         }
     }
 
-    fn cutting(
+    fn cut_call(
         &self,
         session: &Session,
         grant: Grant,
         name: String,
         pieces: Vec<CutPiece>,
-    ) -> Result<(Cutting, crate::shared::Ticket), Failure> {
+    ) -> Result<(CutCall, crate::node_state::RequestTicket), Failure> {
         if !session.is_node {
             return Err(self.refused("only nodes of the cluster may ask this"));
         }
         self.check_grant(session, &grant, true, false)?;
         if pieces.len() > PIECES_LIMIT {
-            return Err(self.refused("too many parts of extents are wanted at once"));
+            return Err(self.refused(&format!("a request cuts at most {PIECES_LIMIT} pieces")));
         }
         let operation = self.find_operation(&name)?;
         let disks = &self.shared.disks;
@@ -127,8 +133,8 @@ impl Door {
             Ok((disks.disk(disk).thread, disk, piece))
         };
         let pieces: Result<Vec<_>, Failure> = pieces.into_iter().map(placed).collect();
-        let call = CutCall { grant, operation, name, pieces: pieces? };
-        Ok((Cutting(Arc::new(call)), self.shared.begin()?))
+        let call = CutRequest { grant, operation, name, pieces: pieces? };
+        Ok((CutCall(Arc::new(call)), self.shared.begin()?))
     }
 
     fn find_operation(&self, name: &str) -> Result<Arc<dyn Operation>, Failure> {

@@ -1,5 +1,5 @@
-//! Handing out descriptors of flat subfiles to clients on the same machine, which then read and
-//! write by themselves.
+//! The short cut: passes descriptors of flat subfiles to clients on the same machine, which then
+//! read and write by themselves.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,21 +16,22 @@ use parking_lot::Mutex;
 
 use super::socket_mode;
 use crate::config::ShortCut;
-use crate::program::{Operations, Work};
-use crate::shared::Shared;
+use crate::node_state::NodeState;
+use crate::program::{NodeTask, Operations};
 
-/// The most descriptors of one file that a client gets; wider files go over the node.
+/// The limit of descriptors of one file that a client gets; clients access wider files through the
+/// node.
 const PARTS_LIMIT: usize = 256;
 
-type Handed = Result<(Vec<u8>, Vec<OwnedFd>), Vec<u8>>;
+type PassedDescriptors = Result<(Vec<u8>, Vec<OwnedFd>), Vec<u8>>;
 
-/// How long a disk may take for subfiles that are to be handed out. The thread that hands them out
-/// is the only one: who wants them of a slower disk goes over the node.
-const MAKE_WAIT: Duration = Duration::from_secs(1);
+/// How long a disk may take to create and open subfiles for the short cut. A single thread passes
+/// all descriptors, so clients access files on a slower disk through the node.
+const CREATE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Opens the socket for descriptors, beside the node's own.
+/// Opens the descriptor socket beside the socket of the node.
 pub fn open(
-    shared: &Arc<Shared>,
+    shared: &Arc<NodeState>,
     run: Arc<RunningProgram>,
     operations: Operations,
 ) -> io::Result<DescriptorServer> {
@@ -38,10 +39,11 @@ pub fn open(
     let all_users = shared.node().all_users;
     let shared = shared.clone();
     let mode = socket_mode(shared.node());
-    let door = DescriptorServer::open(&path, all_users, move |user: &User, request: &[u8]| {
-        let asked = decode(request)?;
-        let make = |grant: &Grant, parts| make(&shared, &run, &operations, grant, parts);
-        give(&shared, user.uid, &asked, make).map_err(|failure| {
+    let server = DescriptorServer::open(&path, all_users, move |user: &User, request: &[u8]| {
+        let decoded = decode(request)?;
+        let create =
+            |grant: &Grant, parts| create_subfiles(&shared, &run, &operations, grant, parts);
+        pass_descriptors(&shared, user.uid, &decoded, create).map_err(|failure| {
             let client = format!("process {}", user.pid);
             shared.audit.note_failure(Some(user.uid), &client, &failure);
             shared.events.note_failure(Some(user.uid), &client, &failure);
@@ -49,12 +51,12 @@ pub fn open(
         })
     })?;
     std::fs::set_permissions(&path, mode)?;
-    Ok(door)
+    Ok(server)
 }
 
-/// Has subfiles made and opened by the clerks, and waits for a limited time.
-fn make(
-    shared: &Arc<Shared>,
+/// Lets the subfile workers create and open subfiles, and waits for a limited time.
+fn create_subfiles(
+    shared: &Arc<NodeState>,
     run: &RunningProgram,
     operations: &Operations,
     grant: &Grant,
@@ -62,29 +64,29 @@ fn make(
 ) -> Result<(), Failure> {
     let slow = |disk: usize| Failure::Refused {
         node: shared.name().to_owned(),
-        why: format!("disk {} takes too long", shared.disks.disk(disk).name),
+        why: format!("disk {} takes too long to open subfiles", shared.disks.disk(disk).name),
     };
     let mut waiting = Vec::new();
     for (disk, part) in parts {
         let load = &shared.disks.disk(disk).load;
-        if load.makes_wait() {
+        if load.has_late_subfiles() {
             return Err(slow(disk));
         }
         let (send, receive) = mpsc::channel();
-        let work = Work::Make { grant: grant.clone(), parts: vec![(disk, part)] };
+        let task = NodeTask::Create { grant: grant.clone(), parts: vec![(disk, part)] };
         let (late, of) = (Arc::new(Mutex::new(Some(false))), shared.clone());
         let is_late = late.clone();
-        let begun = run.start_then(operations.here, work, move |answer| {
+        let started = run.start_then(operations.perform_task, task, move |answer| {
             let answer = answer.map_err(|error| error.to_string()).map(|answer| answer.result);
             let _ = send.send(answer);
             if is_late.lock().take() == Some(true) {
-                of.disks.disk(disk).load.is_late_no_more();
+                of.disks.disk(disk).load.clear_late();
             }
         });
-        begun.map_err(|_| Failure::Stopping { node: shared.name().to_owned() })?;
+        started.map_err(|_| Failure::Stopping { node: shared.name().to_owned() })?;
         waiting.push((disk, receive, late));
     }
-    let deadline = Instant::now() + MAKE_WAIT;
+    let deadline = Instant::now() + CREATE_TIMEOUT;
     for (disk, receive, late) in waiting {
         match receive.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(Ok(result)) => result.map(|_| ())?,
@@ -92,10 +94,10 @@ fn make(
                 return Err(Failure::Internal { node: shared.name().to_owned(), why });
             }
             Err(_) => {
-                // Unless it has come at this moment, it is remembered until it comes.
+                // Marks the disk as late until the reply arrives, unless it has arrived by now.
                 if let Some(is_late) = late.lock().as_mut() {
                     *is_late = true;
-                    shared.disks.disk(disk).load.is_late();
+                    shared.disks.disk(disk).load.note_late();
                 }
                 return Err(slow(disk));
             }
@@ -104,30 +106,31 @@ fn make(
     Ok(())
 }
 
-/// Where the socket for descriptors is.
-pub fn socket_path(shared: &Shared) -> std::path::PathBuf {
+/// Returns the path of the descriptor socket.
+pub fn socket_path(shared: &NodeState) -> std::path::PathBuf {
     let mut path = shared.node().socket.clone().into_os_string();
     path.push("-files");
     path.into()
 }
 
-/// Hands out descriptors within this process.
-pub fn hand_out(shared: &Arc<Shared>, request: &[u8]) -> Handed {
-    // Who asks waits in its own thread, and holds up nobody.
+/// Passes descriptors within this process.
+pub fn pass_in_process(shared: &Arc<NodeState>, request: &[u8]) -> PassedDescriptors {
+    // The caller waits in its own thread, so the wait delays no other client.
     let uid = User::own().uid;
-    give(shared, uid, &decode(request)?, |_, _| Ok(())).map_err(|failure| encode(&failure))
+    pass_descriptors(shared, uid, &decode(request)?, |_, _| Ok(()))
+        .map_err(|failure| encode(&failure))
 }
 
-fn give(
-    shared: &Arc<Shared>,
+fn pass_descriptors(
+    shared: &Arc<NodeState>,
     uid: u32,
-    asked: &DescriptorRequest,
-    make: impl FnOnce(&Grant, Vec<(usize, SubfileLocation)>) -> Result<(), Failure>,
+    request: &DescriptorRequest,
+    create: impl FnOnce(&Grant, Vec<(usize, SubfileLocation)>) -> Result<(), Failure>,
 ) -> Result<(Vec<u8>, Vec<OwnedFd>), Failure> {
     let _ticket = shared.begin()?;
     let refused =
         |why: &str| Failure::Refused { node: shared.name().to_owned(), why: why.to_owned() };
-    let (grant, parts) = match asked {
+    let (grant, parts) = match request {
         DescriptorRequest::Subfiles { grant, parts } => (grant, parts),
         DescriptorRequest::Memory(id) => {
             let memory = shared.job_memories.share(*id, uid);
@@ -149,36 +152,37 @@ fn give(
     match shared.node().short_cut {
         ShortCut::Write => {}
         ShortCut::Read if !write => {}
-        ShortCut::Read => return Err(refused("its descriptors are for reading only")),
-        ShortCut::Off => return Err(refused("it hands out no descriptors")),
+        ShortCut::Read => return Err(refused("its short cut is for reading only")),
+        ShortCut::Off => return Err(refused("its short cut is off")),
     }
     let lease = shared.leases.number(grant.file).map_err(|error| refused(&error.to_string()))?;
     shared.check_grant(grant, !write, write)?;
     if parts.len() > PARTS_LIMIT {
-        return Err(refused("too many descriptors are asked for"));
+        return Err(refused(&format!("a client gets at most {PARTS_LIMIT} descriptors of a file")));
     }
     let mut closed = Vec::new();
     for part in parts {
         let disk = shared.disks.number_of(part.disk)?;
         if shared.disks.disk(disk).is_slow {
-            return Err(refused("a disk behaves like a slower one, and nobody may go around it"));
+            return Err(refused("a disk is configured as a slower one, which has no short cut"));
         }
         if !shared.disks.disk(disk).has_open(grant.file, part.subfile.0) {
             closed.push((disk, *part));
         }
     }
     if !closed.is_empty() {
-        make(grant, closed)?;
+        create(grant, closed)?;
     }
     let leases = shared.leases.share().map_err(|error| refused(&error.to_string()))?;
     let mut descriptors = vec![leases];
     for part in parts {
         let disk = shared.disks.disk(shared.disks.number_of(part.disk)?);
         let id = pario_store::SubfileId::data(grant.file.0, part.subfile.0);
-        let shared_file = shared.flat_made(disk, grant, *part)?.share(grant.access.read, write);
+        let shared_file =
+            shared.flat_or_create(disk, grant, *part)?.share(grant.access.read, write);
         match shared_file.map_err(|error| disk.failure(error, id, "share it"))? {
             Some(descriptor) => descriptors.push(descriptor),
-            None => return Err(refused("the disk has no files")),
+            None => return Err(refused("the disk has no files whose descriptors could be passed")),
         }
     }
     let answer = DescriptorAnswer { data_start_bytes: FlatFile::DATA_START_BYTES, lease };

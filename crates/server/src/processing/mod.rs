@@ -1,7 +1,8 @@
-//! Work with extents that clients have asked for, as docs/processing.md tells it.
+//! Processing calls of clients at this node (docs/processing.md).
 
+mod extent_queue;
 mod outbox;
-mod running;
+mod running_call;
 mod timeline;
 
 use std::collections::HashMap;
@@ -12,24 +13,30 @@ use pario_net::SpaceId;
 use pario_proto::{Failure, ReplyMessage};
 use parking_lot::Mutex;
 
-use crate::reporter::Reporter;
+use crate::reply_sender::ReplySender;
 
-pub use outbox::MOMENT;
-pub use running::{COMPANY, OpenPart, Route, Running};
-pub use timeline::{Awaited, now_ns};
+pub use extent_queue::ExtentQueue;
+pub use outbox::UPDATE_PERIOD;
+pub use running_call::{BATCH_EXTENTS, OpenSubfile, RunningCall};
+pub use timeline::Awaited;
 
-/// The most calls that one client has at once.
+/// The limit of concurrent calls of one client.
 const CALLS_LIMIT: usize = 256;
 
-/// All calls that are not over, or have not been told so.
+/// All calls that have not ended, or whose end the client does not know yet.
 #[derive(Default)]
-pub struct Calls {
-    by_client: Mutex<HashMap<SpaceId, HashMap<u64, Arc<Running>>>>,
+pub struct RunningCalls {
+    by_client: Mutex<HashMap<SpaceId, HashMap<u64, Arc<RunningCall>>>>,
 }
 
-impl Calls {
-    /// A client begins a call.
-    pub fn begin(&self, space: SpaceId, call: u64, running: Arc<Running>) -> Result<(), Failure> {
+impl RunningCalls {
+    /// Registers a call of a client.
+    pub fn begin(
+        &self,
+        space: SpaceId,
+        call: u64,
+        running: Arc<RunningCall>,
+    ) -> Result<(), Failure> {
         let mut clients = self.by_client.lock();
         let calls = clients.entry(space).or_default();
         if calls.contains_key(&call) {
@@ -45,35 +52,34 @@ impl Calls {
         Ok(())
     }
 
-    /// A client asks for more of a call.
-    pub fn more(&self, space: SpaceId, call: u64, responder: Reporter) {
+    /// Handles a client's request for further results of a call.
+    pub fn request_more(&self, space: SpaceId, call: u64, reply: ReplySender) {
         match self.find(space, call) {
-            Some(running) => running.ask(responder),
+            Some(running) => running.request_more(reply),
             None => {
-                let why = format!("there is no call {call}, or it is over");
-                responder
-                    .send(ReplyMessage { result: Err(Failure::Invalid(why)), data: Vec::new() });
+                let why = format!("there is no call {call}, or it has ended");
+                reply.send(ReplyMessage { result: Err(Failure::Invalid(why)), data: Vec::new() });
             }
         }
     }
 
-    /// A client gives a call up.
-    pub fn stop(&self, space: SpaceId, call: u64) {
-        if let Some(running) = self.forget(space, call) {
-            running.give_up();
+    /// Cancels a call for its client.
+    pub fn cancel(&self, space: SpaceId, call: u64) {
+        if let Some(running) = self.remove(space, call) {
+            running.cancel();
         }
     }
 
-    /// A client is gone.
-    pub fn lose(&self, space: SpaceId) {
+    /// Cancels the calls of a lost client.
+    pub fn remove_client(&self, space: SpaceId) {
         let lost = self.by_client.lock().remove(&space);
         for running in lost.into_iter().flat_map(HashMap::into_values) {
-            running.give_up();
+            running.cancel();
         }
     }
 
-    /// The call is over, and the client has been told.
-    pub fn forget(&self, space: SpaceId, call: u64) -> Option<Arc<Running>> {
+    /// Removes a call.
+    pub fn remove(&self, space: SpaceId, call: u64) -> Option<Arc<RunningCall>> {
         let mut clients = self.by_client.lock();
         let calls = clients.get_mut(&space)?;
         let running = calls.remove(&call);
@@ -83,25 +89,25 @@ impl Calls {
         running
     }
 
-    /// Answers those who have been waiting for a moment.
-    pub fn tick(&self, now: Instant) {
+    /// Sends progress updates to the clients that have waited for one update period.
+    pub fn send_due_updates(&self, now: Instant) {
         let clients = self.by_client.lock();
         let all: Vec<_> = clients.values().flat_map(HashMap::values).cloned().collect();
         drop(clients);
         for running in all {
-            running.tick(now);
+            running.send_due_update(now);
         }
     }
 
-    /// Gives everything up: the node stops.
-    pub fn stop_all(&self) {
+    /// Cancels all calls, because the node stops.
+    pub fn cancel_all(&self) {
         let spaces: Vec<SpaceId> = self.by_client.lock().keys().copied().collect();
         for space in spaces {
-            self.lose(space);
+            self.remove_client(space);
         }
     }
 
-    fn find(&self, space: SpaceId, call: u64) -> Option<Arc<Running>> {
+    fn find(&self, space: SpaceId, call: u64) -> Option<Arc<RunningCall>> {
         self.by_client.lock().get(&space)?.get(&call).cloned()
     }
 }

@@ -1,4 +1,4 @@
-//! Results on their way to the caller.
+//! The outbox of a call: results that the client has not fetched.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -6,55 +6,54 @@ use std::time::{Duration, Instant};
 use pario_net::Bulk;
 use pario_proto::{ExtentPlacement, Failure, OUTBOX_LIMIT_BYTES, TRANSFER_LIMIT_BYTES};
 
-use crate::reporter::Reporter;
+use crate::reply_sender::ReplySender;
 
-/// So much is worth an answer though more will come.
-const ENOUGH_BYTES: u64 = 256 << 10;
-/// The most results of one answer: a token has a limited number of segments.
+/// The outbox replies when it holds this many bytes, even if further results will follow.
+const REPLY_BYTES: u64 = 256 << 10;
+/// The limit of results in one reply: a token has a limited number of segments.
 const RESULTS_LIMIT: usize = 1000;
-/// A caller that waits is told how far its call has come after this time.
-pub const MOMENT: Duration = Duration::from_millis(100);
+/// The longest wait of a client before it gets a progress update.
+pub const UPDATE_PERIOD: Duration = Duration::from_millis(100);
 
-/// What goes on when there is room again.
-type Held = Box<dyn FnOnce() + Send>;
+/// A step that continues when the outbox has room.
+type HeldStep = Box<dyn FnOnce() + Send>;
 
-/// Results that the caller has not fetched, and the question that waits for them.
+/// Results that the client has not fetched, and its waiting request.
 #[derive(Default)]
-pub struct Outbox {
+pub struct ResultOutbox {
     ready: VecDeque<(Option<ExtentPlacement>, Bulk)>,
     ready_bytes: u64,
-    held: Vec<Held>,
-    waiting: Option<(Reporter, Instant)>,
+    held: Vec<HeldStep>,
+    waiting: Option<(ReplySender, Instant)>,
     ending: Option<Result<(), Failure>>,
 }
 
-/// What an answer carries.
+/// The content of a reply.
 #[derive(Default)]
-pub struct Load {
-    /// Of which extents the results are.
+pub struct UpdateContent {
+    /// The extents of the results.
     pub places: Vec<Option<ExtentPlacement>>,
     /// The results.
     pub data: Vec<Bulk>,
-    /// Whether they are the last.
+    /// Whether these are the last results.
     pub is_over: bool,
 }
 
-/// An answer that is due, and what goes on when it has left.
-pub struct Due {
-    pub to: Reporter,
-    pub load: Result<Load, Failure>,
-    pub held: Vec<Held>,
+/// A reply to send, and the steps that continue after it.
+pub struct DueUpdate {
+    pub to: ReplySender,
+    pub content: Result<UpdateContent, Failure>,
+    pub held: Vec<HeldStep>,
 }
 
-impl Outbox {
-    /// Puts a result in.
-    pub fn put(&mut self, place: Option<ExtentPlacement>, bytes: Bulk) {
+impl ResultOutbox {
+    /// Adds a result.
+    pub fn add(&mut self, place: Option<ExtentPlacement>, bytes: Bulk) {
         self.ready_bytes += bytes.len() as u64;
         self.ready.push_back((place, bytes));
     }
 
-    /// Keeps `then` until there is room for more results. If there is, it is given back, to go on at
-    /// once.
+    /// Keeps `then` until there is room for further results. Returns it if there is room now.
     pub fn hold<T>(&mut self, then: T) -> Option<T>
     where
         T: FnOnce() + Send + 'static,
@@ -66,66 +65,67 @@ impl Outbox {
         None
     }
 
-    /// Nothing more will be put in.
+    /// Sets the result of the call: no result follows.
     pub fn end(&mut self, result: Result<(), Failure>) {
         self.ending.get_or_insert(result);
     }
 
-    /// The caller asks for more; the question that waited before, if there is one, is given back.
-    pub fn ask(&mut self, responder: Reporter, now: Instant) -> Option<Reporter> {
-        self.waiting.replace((responder, now)).map(|(before, _)| before)
+    /// Takes a request for further results. Returns the request that waited before, if there is
+    /// one.
+    pub fn set_waiting(&mut self, reply: ReplySender, now: Instant) -> Option<ReplySender> {
+        self.waiting.replace((reply, now)).map(|(before, _)| before)
     }
 
-    /// The answer that should leave now, if one should.
-    pub fn due(&mut self, now: Instant) -> Option<Due> {
+    /// Returns the reply to send now, if one is due.
+    pub fn due(&mut self, now: Instant) -> Option<DueUpdate> {
         let (_, since) = self.waiting.as_ref()?;
-        let is_enough = self.ready_bytes >= ENOUGH_BYTES || self.ready.len() >= RESULTS_LIMIT;
-        let is_late = now.saturating_duration_since(*since) >= MOMENT;
+        let is_enough = self.ready_bytes >= REPLY_BYTES || self.ready.len() >= RESULTS_LIMIT;
+        let is_late = now.saturating_duration_since(*since) >= UPDATE_PERIOD;
         if !is_enough && !is_late && self.ending.is_none() {
             return None;
         }
         let (to, _) = self.waiting.take()?;
         if let Some(Err(failure)) = &self.ending {
             let failure = failure.clone();
-            return Some(Due { to, load: Err(failure), held: self.forget() });
+            return Some(DueUpdate { to, content: Err(failure), held: self.clear() });
         }
-        let load = self.take();
+        let content = self.take_content();
         let held = match self.ready_bytes <= OUTBOX_LIMIT_BYTES {
             true => std::mem::take(&mut self.held),
             false => Vec::new(),
         };
-        Some(Due { to, load: Ok(load), held })
+        Some(DueUpdate { to, content: Ok(content), held })
     }
 
-    /// Whoever waits for room goes on, though nobody will fetch anything any more.
-    pub fn forget(&mut self) -> Vec<Held> {
+    /// Drops all results. Returns the steps that wait for room, which must continue.
+    pub fn clear(&mut self) -> Vec<HeldStep> {
         self.ready.clear();
         self.ready_bytes = 0;
         std::mem::take(&mut self.held)
     }
 
-    /// The question that waits.
-    pub fn take_question(&mut self) -> Option<Reporter> {
-        self.waiting.take().map(|(responder, _)| responder)
+    /// Takes the waiting request.
+    pub fn take_waiting(&mut self) -> Option<ReplySender> {
+        self.waiting.take().map(|(reply, _)| reply)
     }
 
-    fn take(&mut self) -> Load {
-        let mut load = Load::default();
+    fn take_content(&mut self) -> UpdateContent {
+        let mut content = UpdateContent::default();
         let mut bytes = 0;
         while let Some((_, next)) = self.ready.front() {
             let next_bytes = next.len() as u64;
-            let is_full = bytes + next_bytes > TRANSFER_LIMIT_BYTES && !load.data.is_empty();
-            if is_full || load.data.len() >= RESULTS_LIMIT {
+            let is_full = bytes + next_bytes > TRANSFER_LIMIT_BYTES && !content.data.is_empty();
+            if is_full || content.data.len() >= RESULTS_LIMIT {
                 break;
             }
             if let Some((place, result)) = self.ready.pop_front() {
                 bytes += next_bytes;
-                load.places.push(place);
-                load.data.push(result);
+                content.places.push(place);
+                content.data.push(result);
             }
         }
         self.ready_bytes -= bytes;
-        load.is_over = self.ready.is_empty() && self.ending.is_some();
-        load
+        content.is_over = self.ready.is_empty() && self.ending.is_some();
+        content
     }
 }

@@ -1,32 +1,32 @@
-//! The timeline of a traced call: what the threads of this node did for it, and what its compute
-//! threads waited for.
+//! The timeline of a traced call: the work of this node's threads, and the waits of its compute
+//! threads.
 //!
-//! A compute thread that is idle between two extents waits for the first reason that applies: for
-//! the caller, if results filled the outbox; for a disk or for neighbouring extents, until these are
-//! read; for the extents that the walker hands out; and from then on for a processor. Time in which a
-//! computing thread had no processor is cut off its span and shown as a wait behind it.
+//! An idle compute thread waits for the first of these that applies: for the caller, if results
+//! fill the outbox; for a disk or for neighbouring extents, until they are read; for extents from
+//! the scheduler; then for a processor. Time without a processor is cut off the span of the work,
+//! and shown as a wait after it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pario_net::clock::{monotonic_ns, thread_cpu_ns};
 use pario_proto::WorkSpan;
 use parking_lot::Mutex;
-use rustix::time::{ClockId, clock_gettime};
 
-/// Spans kept until the caller fetches them.
+/// The limit of spans that the caller has not fetched.
 const SPANS_LIMIT: usize = 1 << 16;
-/// Shorter waits are not recorded.
+/// The timeline omits shorter waits.
 const SHORTEST_WAIT_NS: u64 = 20_000;
 
-/// What an idle compute thread waits for, besides a processor.
+/// What an idle compute thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// The next extents of the call.
     Extents,
     /// An extent that a disk reads.
     Disk,
-    /// Parts of neighbouring extents, from disks or other nodes.
+    /// Pieces of neighbouring extents, from disks or other nodes.
     Neighbours,
-    /// Room for results: the caller has to fetch some.
+    /// Room in the outbox: the caller must fetch results.
     Caller,
     /// A processor: the work is ready.
     Processor,
@@ -37,16 +37,16 @@ pub struct Timeline {
     spans: Mutex<Vec<WorkSpan>>,
     /// When each compute thread last ended a span.
     idle_since_ns: Vec<AtomicU64>,
-    /// Its processor time then.
+    /// The processor time of each compute thread at that time.
     idle_processor_ns: Vec<AtomicU64>,
-    /// When the caller last made room for results that were held back.
+    /// When the caller last made room in the outbox.
     resumed_ns: AtomicU64,
 }
 
 impl Timeline {
-    /// A timeline that begins now.
+    /// Creates a timeline that begins now.
     pub fn new(compute_threads: usize) -> Self {
-        let now = now_ns();
+        let now = monotonic_ns();
         Self {
             spans: Mutex::default(),
             idle_since_ns: (0..compute_threads).map(|_| AtomicU64::new(now)).collect(),
@@ -55,31 +55,32 @@ impl Timeline {
         }
     }
 
-    /// Takes the spans recorded since the last call.
+    /// Takes the spans since the last call.
     pub fn take(&self) -> Vec<WorkSpan> {
         std::mem::take(&mut *self.spans.lock())
     }
 
-    /// Does `work`, and records it as a span of a thread.
+    /// Runs `work`, and records it as a span of a thread.
     pub fn time<T>(
         &self,
         thread: impl FnOnce() -> String,
         name: &str,
         work: impl FnOnce() -> T,
     ) -> T {
-        let begin_ns = now_ns();
+        let begin_ns = monotonic_ns();
         let done = work();
-        self.add(thread(), name.to_owned(), begin_ns, now_ns());
+        self.add(thread(), name.to_owned(), begin_ns, monotonic_ns());
         done
     }
 
-    /// The same for a compute thread: what it lacked of a processor, since its last span and in this
-    /// one, becomes a wait.
+    /// Runs `work` on a compute thread. Records the time without a processor, since the last span
+    /// and in this one, as waits.
     pub fn time_computing<T>(&self, number: usize, name: &str, work: impl FnOnce() -> T) -> T {
-        let (begin_ns, begin_processor_ns) = (now_ns(), processor_ns());
+        let (begin_ns, begin_processor_ns) = (monotonic_ns(), thread_cpu_ns());
         self.note_lack_between(number, begin_ns, begin_processor_ns);
         let done = work();
-        let (end_ns, used_ns) = (now_ns(), processor_ns().saturating_sub(begin_processor_ns));
+        let (end_ns, used_ns) =
+            (monotonic_ns(), thread_cpu_ns().saturating_sub(begin_processor_ns));
         let lacked_ns = (end_ns - begin_ns).saturating_sub(used_ns);
         let worked_until_ns =
             if lacked_ns < SHORTEST_WAIT_NS { end_ns } else { end_ns - lacked_ns };
@@ -92,20 +93,20 @@ impl Timeline {
     /// Sends results to the caller from a compute thread.
     pub fn time_sending<T>(&self, number: usize, send: impl FnOnce() -> T) -> T {
         let sent = self.time(|| compute_thread(number), "send results", send);
-        self.note_idle(number, now_ns());
+        self.note_idle(number, monotonic_ns());
         sent
     }
 
-    /// The thread, which is this one, has ended a span.
+    /// Notes that this thread has ended a span.
     fn note_idle(&self, number: usize, since_ns: u64) {
         let times = self.idle_since_ns.get(number).zip(self.idle_processor_ns.get(number));
         if let Some((idle, processor)) = times {
             idle.store(since_ns, Ordering::Relaxed);
-            processor.store(processor_ns(), Ordering::Relaxed);
+            processor.store(thread_cpu_ns(), Ordering::Relaxed);
         }
     }
 
-    /// Records what the thread lacked of a processor between its last span and `now`.
+    /// Records the time without a processor between the thread's last span and `now`.
     fn note_lack_between(&self, number: usize, now: u64, processor_now: u64) {
         let times = self.idle_since_ns.get(number).zip(self.idle_processor_ns.get(number));
         let Some((idle, processor)) = times else { return };
@@ -115,11 +116,11 @@ impl Timeline {
         self.add_wait(number, Awaited::Processor, now - lacked_ns, now);
     }
 
-    /// Records what a compute thread that begins now has waited for, since its last work: `awaited`
-    /// until `ready_ns`, then a processor.
+    /// Records the waits of a compute thread that begins work now: for `awaited` until `ready_ns`,
+    /// then for a processor.
     pub fn note_wait(&self, number: usize, awaited: Awaited, ready_ns: u64) {
         let Some(idle) = self.idle_since_ns.get(number) else { return };
-        let now = now_ns();
+        let now = monotonic_ns();
         let since_ns = idle.load(Ordering::Relaxed);
         self.note_idle(number, now);
         let resumed_ns = self.resumed_ns.load(Ordering::Relaxed).clamp(since_ns, now);
@@ -129,9 +130,9 @@ impl Timeline {
         self.add_wait(number, Awaited::Processor, ready_ns, now);
     }
 
-    /// The caller has made room for results that were held back.
+    /// Notes that the caller has made room in the outbox.
     pub fn note_resumed(&self) {
-        self.resumed_ns.store(now_ns(), Ordering::Relaxed);
+        self.resumed_ns.store(monotonic_ns(), Ordering::Relaxed);
     }
 
     fn add_wait(&self, number: usize, awaited: Awaited, begin_ns: u64, end_ns: u64) {
@@ -165,22 +166,6 @@ fn compute_thread(number: usize) -> String {
     format!("Compute[{number}]")
 }
 
-/// The monotonic clock, which all processes of a machine share.
-pub fn now_ns() -> u64 {
-    nanoseconds(ClockId::Monotonic)
-}
-
-/// The processor time of this thread.
-fn processor_ns() -> u64 {
-    nanoseconds(ClockId::ThreadCPUTime)
-}
-
-fn nanoseconds(clock: ClockId) -> u64 {
-    let now = clock_gettime(clock);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,9 +175,9 @@ mod tests {
         spans.into_iter().map(|span| (span.name, span.end_ns - span.begin_ns)).collect()
     }
 
-    /// Lets an idle thread be idle since `ns` ago; that time.
+    /// Makes a thread idle since `ns` ago. Returns that time.
     fn idle_for(timeline: &Timeline, number: usize, ns: u64) -> u64 {
-        let since = now_ns() - ns;
+        let since = monotonic_ns() - ns;
         timeline.idle_since_ns[number].store(since, Ordering::Relaxed);
         since
     }
@@ -239,7 +224,7 @@ mod tests {
     #[test]
     fn time_without_a_processor_is_cut_off_the_work() {
         let timeline = Timeline::new(1);
-        timeline.note_idle(0, now_ns());
+        timeline.note_idle(0, monotonic_ns());
         timeline.time_computing(0, "project", be_without_processor);
         let spans = names(&timeline);
         let at = spans.iter().position(|(name, _)| name == "project").unwrap();

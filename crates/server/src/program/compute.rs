@@ -1,14 +1,15 @@
-//! Compute threads: they show extents to tasks.
+//! Compute threads: they run the tasks of operations on extents.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pario_flow::Continuation;
+use pario_net::panic_text;
 
-use super::process::{Calling, Company};
-use super::visit::{Visit, stored};
+use super::extent_scheduler::{ExtentBatch, ProcessCall};
+use super::scheduled_extent::{ScheduledExtent, stored};
 use crate::operation::{Outcome, Scratch, Seen};
-use crate::processing::{Awaited, Running};
+use crate::processing::{Awaited, RunningCall};
 
 /// A compute thread.
 pub struct Compute {
@@ -16,72 +17,77 @@ pub struct Compute {
 }
 
 impl Compute {
-    /// The thread of a number.
+    /// Creates the thread with a number.
     pub fn new(number: usize) -> Self {
         Self { number }
     }
 
-    /// Makes the task of a call.
-    pub fn prepare(&mut self, call: Calling) -> Calling {
+    /// Prepares the task of a call.
+    pub fn prepare(&mut self, call: ProcessCall) -> ProcessCall {
         guarded(&call.0, |running| running.prepare());
         call
     }
 
-    /// Takes what is at hand of each extent, and shows those to the task of which that is enough.
-    pub fn look(&mut self, mut company: Company, next: Continuation<Company>) {
-        let running = company.running.clone();
+    /// Loads cached extents and neighbours, and processes the extents that need nothing else.
+    pub fn process_cached(&mut self, mut batch: ExtentBatch, next: Continuation<ExtentBatch>) {
+        let running = batch.running.clone();
         if let Some(timeline) = running.timeline() {
-            timeline.note_wait(self.number, Awaited::Extents, company.ready_ns);
+            timeline.note_wait(self.number, Awaited::Extents, batch.ready_ns);
         }
-        company.visits.retain_mut(|visit| {
-            if !visit.look() {
+        batch.extents.retain_mut(|extent| {
+            if !extent.load_cached() {
                 return true;
             }
-            self.show(&running, visit);
-            if visit.made.is_none() {
+            self.process_extent(&running, extent);
+            if extent.output.is_none() {
                 running.note_done();
             }
-            visit.made.is_some()
+            extent.output.is_some()
         });
-        running.go_on(move || next.call(company));
+        running.when_room(move || next.call(batch));
     }
 
-    /// Shows an extent to the task, now that everything is there.
-    pub fn see(&mut self, mut visit: Visit, next: Continuation<Visit>) {
-        let running = visit.running.clone();
+    /// Processes an extent for which everything is fetched.
+    pub fn process_fetched(
+        &mut self,
+        mut extent: ScheduledExtent,
+        next: Continuation<ScheduledExtent>,
+    ) {
+        let running = extent.running.clone();
         if let Some(timeline) = running.timeline() {
-            let (awaited, ready_ns) = visit.awaited();
+            let (awaited, ready_ns) = extent.awaited();
             timeline.note_wait(self.number, awaited, ready_ns);
         }
-        self.show(&running, &mut visit);
-        running.go_on(move || next.call(visit));
+        self.process_extent(&running, &mut extent);
+        running.when_room(move || next.call(extent));
     }
 
-    /// Shows an extent to the task, and keeps what comes of it.
-    fn show(&mut self, running: &Running, visit: &mut Visit) {
+    /// Processes an extent, and keeps its outcome.
+    fn process_extent(&mut self, running: &RunningCall, extent: &mut ScheduledExtent) {
         if running.is_stopped() {
             return;
         }
-        let (place, number) = (visit.place, self.number);
-        let shown = catch_unwind(AssertUnwindSafe(|| {
-            running.with_scratch(number, |scratch| show(visit, number, scratch))
+        let (place, number) = (extent.place, self.number);
+        let processed = catch_unwind(AssertUnwindSafe(|| {
+            running.with_scratch(number, |scratch| call_task(extent, number, scratch))
         }));
-        match shown {
-            Ok(Some(Ok(Outcome::Result(bytes)))) => running.put(number, Some(place), bytes),
-            Ok(Some(Ok(made @ Outcome::Extent { .. }))) => visit.made = Some(made.into()),
+        match processed {
+            Ok(Some(Ok(Outcome::Result(bytes)))) => running.add_result(number, Some(place), bytes),
+            Ok(Some(Ok(output @ Outcome::Extent { .. }))) => extent.output = Some(output.into()),
             Ok(Some(Ok(Outcome::Nothing)) | None) => {}
             Ok(Some(Err(why))) => running.fail_at(Some(place), why),
-            Err(panic) => running.fail_at(Some(place), told(panic.as_ref())),
+            Err(panic) => running.fail_at(Some(place), panic_failure(panic.as_ref())),
         }
     }
 
-    /// All extents have been seen: puts together what the threads have found.
-    pub fn finish(&mut self, call: Calling) -> Calling {
+    /// Merges the scratches of the compute threads when all extents are processed, and ends the
+    /// call.
+    pub fn finish(&mut self, call: ProcessCall) -> ProcessCall {
         guarded(&call.0, |running| {
             let scratches = running.take_scratches();
             let Some(task) = running.task().filter(|_| !running.is_stopped()) else { return };
             match running.timed_computing(self.number, "finish", || task.finish(scratches)) {
-                Ok(Some(bytes)) => running.put(self.number, None, bytes),
+                Ok(Some(bytes)) => running.add_result(self.number, None, bytes),
                 Ok(None) => {}
                 Err(why) => running.fail_at(None, why),
             }
@@ -91,28 +97,31 @@ impl Compute {
     }
 }
 
-/// Shows an extent to the task; nothing comes of one that is not there, unless the task wants it.
-fn show(visit: &Visit, thread: usize, scratch: &mut Scratch) -> Result<Outcome, String> {
-    let running = &visit.running;
+/// Calls the task with an extent. A missing extent has no outcome, unless the task processes
+/// missing ones.
+fn call_task(
+    extent: &ScheduledExtent,
+    thread: usize,
+    scratch: &mut Scratch,
+) -> Result<Outcome, String> {
+    let running = &extent.running;
     let Some(task) = running.task() else { return Ok(Outcome::Nothing) };
-    let extent = visit.found.as_ref().and_then(Option::as_ref);
-    if extent.is_none() && !task.sees_absent() {
+    let content = extent.content.as_ref().and_then(Option::as_ref);
+    if content.is_none() && !task.sees_absent() {
         return Ok(Outcome::Nothing);
     }
-    let neighbours = visit.neighbours();
-    let seen = Seen { place: visit.place, extent: extent.map(stored), neighbours: &neighbours };
+    let neighbours = extent.neighbours();
+    let seen = Seen { place: extent.place, extent: content.map(stored), neighbours: &neighbours };
     running.timed_computing(thread, &running.work.operation, || task.see(&seen, scratch))
 }
 
-/// What panics is the end of the call and of nothing else.
-fn guarded(running: &Running, work: impl FnOnce(&Running)) {
+/// Runs `work`; a panic fails only the call.
+fn guarded(running: &RunningCall, work: impl FnOnce(&RunningCall)) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(running))) {
-        running.fail_at(None, told(panic.as_ref()));
+        running.fail_at(None, panic_failure(panic.as_ref()));
     }
 }
 
-fn told(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("it panicked: {}", text.unwrap_or_else(|| "nobody knows why".to_owned()))
+fn panic_failure(panic: &(dyn Any + Send)) -> String {
+    format!("it panicked: {}", panic_text(panic))
 }

@@ -1,101 +1,103 @@
-//! Parts of extents that tasks at other nodes want to see.
+//! Cuts pieces of extents, which tasks on other nodes need as neighbours.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use pario_flow::{OperationRef, PoolRef, Program, ThreadRef};
+use pario_flow::{OperationRef, PoolRef, Program, ThreadRef, Token};
 use pario_net::Bulk;
 use pario_proto::{CutPiece, Failure, Grant, Reply, ReplyMessage};
 
-use super::answer;
-use super::here::stays_here;
-use super::process::Walker;
+use super::extent_scheduler::ExtentScheduler;
+use super::plain_reply;
 use super::storage::Storage;
 use crate::operation::Operation;
 
-/// What another node wants.
+/// A request of another node.
 #[derive(Clone)]
-pub struct Cutting(pub Arc<CutCall>);
+pub struct CutCall(pub Arc<CutRequest>);
 
-/// What another node wants.
-pub struct CutCall {
+/// The pieces that another node has requested.
+pub struct CutRequest {
     pub grant: Grant,
     pub operation: Arc<dyn Operation>,
     pub name: String,
-    /// Each with its storage thread and the number of its disk.
+    /// The pieces, each with its storage thread and the number of its disk.
     pub pieces: Vec<(usize, usize, CutPiece)>,
 }
 
-/// One part of it.
+/// One piece to cut.
 #[derive(Clone)]
-pub struct CutOne {
-    pub call: Arc<CutCall>,
+pub struct CutTask {
+    pub call: Arc<CutRequest>,
     pub number: usize,
 }
 
-/// That part, cut.
+/// One piece after the cut.
 #[derive(Clone)]
-pub struct CutDone {
+pub struct CutResult {
     pub number: usize,
     pub bytes: Result<Bulk, Failure>,
 }
 
-/// All parts, as far as they are cut.
-struct CutAll {
+/// The pieces of a request that are cut so far.
+struct CutResults {
     pieces: Vec<Bulk>,
     failure: Option<Failure>,
 }
 
-stays_here!(Cutting, CutOne, CutDone, CutAll);
+impl Token for CutCall {}
+impl Token for CutTask {}
+impl Token for CutResult {}
+impl Token for CutResults {}
 
-/// Adds the operation.
+/// Adds the operation to the program.
 pub fn add_to(
     program: &mut Program,
-    walker: ThreadRef<Walker>,
+    scheduler: ThreadRef<ExtentScheduler>,
     storage: PoolRef<Storage>,
-) -> OperationRef<Cutting, ReplyMessage<Bulk>> {
+) -> OperationRef<CutCall, ReplyMessage<Bulk>> {
     program.operation("cut", |b| {
-        b.on(walker)
-            .split_indexed(Cutting::numbers, Cutting::one)
-            .on(storage.at(CutOne::thread))
+        b.on(scheduler)
+            .split_indexed(CutCall::numbers, CutCall::task)
+            .on(storage.at(CutTask::thread))
             .run(Storage::cut)
             .named("cut")
-            .merge(walker, CutAll::none, CutAll::add)
-            .map(CutAll::answer)
+            .merge(scheduler, CutResults::empty, CutResults::add)
+            .map(CutResults::into_reply)
     })
 }
 
-impl Cutting {
+impl CutCall {
     fn numbers(&self) -> Range<u64> {
         0..self.0.pieces.len() as u64
     }
 
-    fn one(&self, number: u64) -> Option<CutOne> {
-        Some(CutOne { call: self.0.clone(), number: usize::try_from(number).ok()? })
+    fn task(&self, number: u64) -> Option<CutTask> {
+        Some(CutTask { call: self.0.clone(), number: usize::try_from(number).ok()? })
     }
 }
 
-impl CutOne {
+impl CutTask {
     fn thread(&self) -> usize {
         self.call.pieces[self.number].0
     }
 }
 
-impl CutAll {
-    fn none(call: &Cutting) -> Self {
+impl CutResults {
+    fn empty(call: &CutCall) -> Self {
         Self { pieces: vec![Bulk::new(); call.0.pieces.len()], failure: None }
     }
 
-    fn add(&mut self, done: CutDone) {
+    fn add(&mut self, done: CutResult) {
         match done.bytes {
             Ok(bytes) => self.pieces[done.number] = bytes,
             Err(failure) => self.failure = Some(failure),
         }
     }
 
-    fn answer(self) -> ReplyMessage<Bulk> {
+    fn into_reply(self) -> ReplyMessage<Bulk> {
         match self.failure {
-            Some(failure) => answer(Err(failure)),
+            Some(failure) => plain_reply(Err(failure)),
             None => ReplyMessage { result: Ok(Reply::Cut), data: self.pieces },
         }
     }

@@ -1,4 +1,4 @@
-//! The interface thread: it keeps the names, and knows which files are open.
+//! The interface thread: serves the namespace, and tracks open files.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,63 +11,62 @@ use pario_proto::{
     SubfileIndex,
 };
 
-use super::creating::Creation;
-use super::{NamesCall, RightsChange, answer};
+use super::file_creation::FileCreation;
+use super::{NamesCall, RightsChange, plain_reply};
 use crate::limits::Resource;
 use crate::namespace::SyncMark;
+use crate::node_state::{InterfaceState, NodeState};
 use crate::open_files::OpenFile;
-use crate::shared::{Names, Shared};
 
-/// A change of rights waits for the descriptions of slow disks no longer than this.
+/// How long a change of rights waits for the descriptions of slow disks.
 const DESCRIBE_WAIT: Duration = Duration::from_secs(2);
 
 /// The interface thread.
 #[derive(Clone)]
 pub struct Interface {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<NodeState>,
 }
 
 impl Interface {
-    /// The thread of a node.
-    pub fn new(shared: Arc<Shared>) -> Self {
+    /// Creates the thread of a node.
+    pub fn new(shared: Arc<NodeState>) -> Self {
         Self { shared }
     }
 
-    /// Answers a request for names; those that change something are answered when the change is
-    /// durable.
+    /// Serves a namespace request. Replies to a change when it is durable.
     pub fn serve(&mut self, call: NamesCall, next: Continuation<ReplyMessage<Bulk>>) {
         let NamesCall { space, who, request } = call;
         let shared = self.shared.clone();
         let names = match shared.names() {
             Ok(names) => names,
-            Err(failure) => return next.call(answer(Err(failure))),
+            Err(failure) => return next.call(plain_reply(Err(failure))),
         };
         let done = |next: Continuation<ReplyMessage<Bulk>>| {
-            move |result: Result<(), Failure>| next.call(answer(result.map(|()| Reply::Done)))
+            move |result: Result<(), Failure>| next.call(plain_reply(result.map(|()| Reply::Done)))
         };
         let namespace = &names.namespace;
         match request {
             NamespaceRequest::Open { path, access } => {
                 let opened = self.open(names, space, &who, &path, access);
-                next.call(answer(opened.map(Reply::Opened)));
+                next.call(plain_reply(opened.map(Reply::Opened)));
             }
             NamespaceRequest::Close { handle } => {
                 names.close(handle, space);
-                next.call(answer(Ok(Reply::Done)));
+                next.call(plain_reply(Ok(Reply::Done)));
             }
             NamespaceRequest::Renew { handle, grant } => {
                 let renewed = self.renew(names, space, &who, handle, &grant);
-                next.call(answer(renewed.map(Reply::Opened)));
+                next.call(plain_reply(renewed.map(Reply::Opened)));
             }
             NamespaceRequest::MarkSynced { grant, subfiles } => match self.check_mark(&who, &grant)
             {
                 Ok(()) => mark_synced(&shared, grant.file, subfiles, done(next)),
-                Err(failure) => next.call(answer(Err(failure))),
+                Err(failure) => next.call(plain_reply(Err(failure))),
             },
             NamespaceRequest::Stat { path } => {
                 let epoch = names.grant_epochs.lock().issue();
                 let found = namespace.lookup(&who, &path, Access::LOOK);
-                next.call(answer(found.map(|record| {
+                next.call(plain_reply(found.map(|record| {
                     let grant = self.look_grant(&who, &record, epoch);
                     Reply::Stat { record, grant }
                 })));
@@ -76,7 +75,7 @@ impl Interface {
                 let limit = (limit as usize).min(NAMES_LISTED);
                 let epoch = names.grant_epochs.lock().issue();
                 let listed = namespace.list(&who, &path, after.as_deref(), limit);
-                next.call(answer(listed.map(|(entries, is_more)| {
+                next.call(plain_reply(listed.map(|(entries, is_more)| {
                     let grant =
                         |entry: &DirectoryEntry| self.look_grant(&who, &entry.record, epoch);
                     let grants = entries.iter().map(grant).collect();
@@ -94,7 +93,7 @@ impl Interface {
             NamespaceRequest::Remove { path } => {
                 let shared = shared.clone();
                 namespace.remove(who, path, move |removed| {
-                    done(next)(removed.map(|record| let_go(&shared, record)));
+                    done(next)(removed.map(|record| release(&shared, record)));
                 });
             }
             NamespaceRequest::Rename { from, to } => {
@@ -102,34 +101,34 @@ impl Interface {
                 namespace.rename(who, from, to, move |renamed| {
                     done(next)(renamed.map(|renamed| {
                         if let (Some(file), Some(names)) = (renamed.file, &shared.names) {
-                            names.describer.renamed(file);
+                            names.description_writer.note_rename(file);
                         }
                         if let Some(record) = renamed.replaced {
-                            let_go(&shared, record);
+                            release(&shared, record);
                         }
                     }));
                 });
             }
             NamespaceRequest::Create { path, access, is_new, mode, layout } => {
-                let creation = Creation { space, who, path, access, is_new, mode, layout };
+                let creation = FileCreation { space, who, path, access, is_new, mode, layout };
                 self.create(creation, next);
             }
             NamespaceRequest::SetDirectoryTime { path, changed_ns } => {
                 namespace.set_directory_time(who, path, changed_ns, done(next));
             }
             NamespaceRequest::OpenMany { paths, access } => {
-                next.call(answer(self.check_count(paths.len()).map(|()| {
+                next.call(plain_reply(self.check_count(paths.len()).map(|()| {
                     let open = |path| self.open(names, space, &who, path, access);
                     Reply::OpenedMany(paths.iter().map(open).collect())
                 })));
             }
             NamespaceRequest::CreateMany { files, access, is_new, layout } => {
                 if let Err(failure) = self.check_count(files.len()) {
-                    return next.call(answer(Err(failure)));
+                    return next.call(plain_reply(Err(failure)));
                 }
                 let creation = |NewFile { path, mode }| {
                     let (who, layout) = (who.clone(), layout.clone());
-                    Creation { space, who, path, access, is_new, mode, layout }
+                    FileCreation { space, who, path, access, is_new, mode, layout }
                 };
                 self.create_many(files.into_iter().map(creation).collect(), next);
             }
@@ -138,46 +137,46 @@ impl Interface {
                     handles.into_iter().for_each(|handle| names.close(handle, space));
                     Reply::Done
                 });
-                next.call(answer(closed));
+                next.call(plain_reply(closed));
             }
             NamespaceRequest::MarkSyncedMany { files } => {
                 if let Err(failure) = self.check_count(files.len()) {
-                    return next.call(answer(Err(failure)));
+                    return next.call(plain_reply(Err(failure)));
                 }
                 let check = |(grant, subfiles): (Grant, _)| {
                     self.check_mark(&who, &grant).map(|()| (grant.file, subfiles))
                 };
                 let files = files.into_iter().map(check).collect();
                 mark_many_synced(&shared, files, move |marked| {
-                    next.call(answer(marked.map(Reply::Each)));
+                    next.call(plain_reply(marked.map(Reply::Each)));
                 });
             }
             NamespaceRequest::RemoveMany { entries } => {
                 if let Err(failure) = self.check_count(entries.len()) {
-                    return next.call(answer(Err(failure)));
+                    return next.call(plain_reply(Err(failure)));
                 }
                 let shared = shared.clone();
                 namespace.remove_many(who, entries, move |removed| {
-                    let let_go = |removed: Result<Option<FileRecord>, Failure>| {
+                    let release = |removed: Result<Option<FileRecord>, Failure>| {
                         removed.map(|record| {
                             if let Some(record) = record {
-                                let_go(&shared, record);
+                                release(&shared, record);
                             }
                         })
                     };
-                    let each = removed.map(|removed| removed.into_iter().map(let_go).collect());
-                    next.call(answer(each.map(Reply::Each)));
+                    let each = removed.map(|removed| removed.into_iter().map(release).collect());
+                    next.call(plain_reply(each.map(Reply::Each)));
                 });
             }
             NamespaceRequest::SetRights { .. } => {
                 let why = "a request came to the wrong operation".to_owned();
                 let node = shared.name().to_owned();
-                next.call(answer(Err(Failure::Internal { node, why })));
+                next.call(plain_reply(Err(Failure::Internal { node, why })));
             }
         }
     }
 
-    /// That a request names no more files than one may.
+    /// Checks that a request does not name too many files.
     fn check_count(&self, files: usize) -> Result<(), Failure> {
         if files <= FILES_LIMIT {
             return Ok(());
@@ -186,7 +185,7 @@ impl Interface {
         Err(Failure::Refused { node: self.shared.name().to_owned(), why })
     }
 
-    /// That a user may mark subfiles of a file as synced.
+    /// Checks that a user may mark subfiles of a file as synced.
     fn check_mark(&self, who: &Identity, grant: &Grant) -> Result<(), Failure> {
         if grant.uid == who.uid {
             return self.shared.check_grant(grant, false, true);
@@ -195,9 +194,9 @@ impl Interface {
         Err(Failure::BadGrant { file: grant.file, why })
     }
 
-    /// Changes rights; the operation goes on to tell all nodes.
+    /// Changes rights; the next steps of the operation revoke older grants on all nodes.
     pub fn set_rights(&mut self, call: NamesCall, next: Continuation<RightsChange>) {
-        let change = |shared: &Shared, result: Result<FileRecord, Failure>| {
+        let change = |shared: &NodeState, result: Result<FileRecord, Failure>| {
             let (nodes, epoch) =
                 (nodes_of(shared, result.as_ref().ok()), shared.known_grant_epoch());
             RightsChange { result, epoch, nodes, untold: Vec::new() }
@@ -211,8 +210,8 @@ impl Interface {
             return next.fail("a request came to the wrong operation");
         };
         let (after, who, of) = (shared.clone(), call.who, path.clone());
-        let (wish, by) = ((mode, uid, gid), who.uid);
-        names.namespace.change_rights(who, path, wish, move |result| {
+        let (rights, by) = ((mode, uid, gid), who.uid);
+        names.namespace.change_rights(who, path, rights, move |result| {
             if let (Ok(changed), Some(names)) = (&result, &after.names) {
                 names.grant_epochs.lock().note_revocation();
                 let client = after.sessions.name_of(call.space).unwrap_or_default();
@@ -222,15 +221,17 @@ impl Interface {
         });
     }
 
-    /// Has new rights written into the descriptions on the disks, as far as their nodes are there and
-    /// answer soon; the others get them later.
+    /// Writes new rights into the descriptions of the file. Disks that do not answer in time get
+    /// them later.
     pub fn describe_rights(&mut self, change: RightsChange, next: Continuation<RightsChange>) {
         let Some(names) = &self.shared.names else { return next.call(change) };
         let known = change.result.as_ref().ok().map(|record| names.namespace.known_file(record.id));
         match known {
             Some(Ok(Some(file))) => {
                 let (files, wait) = (vec![file], Some(DESCRIBE_WAIT));
-                names.describer.deliver(&self.shared, files, wait, move |_| next.call(change));
+                names
+                    .description_writer
+                    .write(&self.shared, files, wait, move |_| next.call(change));
             }
             _ => next.call(change),
         }
@@ -238,7 +239,7 @@ impl Interface {
 
     pub(super) fn open(
         &self,
-        names: &Names,
+        names: &InterfaceState,
         space: SpaceId,
         who: &Identity,
         path: &FilePath,
@@ -250,10 +251,11 @@ impl Interface {
             return Err(Failure::IsADirectory { path: path.clone() });
         }
         let opened = self.opened(names, space, who, path, record, (access, epoch))?;
-        // It may have been deleted since it was looked up, before it was known to be open.
+        // Another client may have deleted the file between the lookup and the registration of the
+        // handle.
         let file = opened.record.id;
-        if names.namespace.record(file)?.is_none() && !names.open_files.is_kept(file) {
-            forget(&self.shared, opened.handle, space);
+        if names.namespace.record(file)?.is_none() && !names.open_files.is_deleted_but_open(file) {
+            close_failed_open(&self.shared, opened.handle, space);
             return Err(Failure::NotFound { path: path.clone() });
         }
         Ok(opened)
@@ -261,7 +263,7 @@ impl Interface {
 
     pub(super) fn opened(
         &self,
-        names: &Names,
+        names: &InterfaceState,
         space: SpaceId,
         who: &Identity,
         path: &FilePath,
@@ -285,13 +287,13 @@ impl Interface {
     }
 }
 
-/// Notes which subfiles of a file have been synced.
+/// Marks subfiles of a file as synced.
 ///
 /// The descriptions on the disks say so before the namespace does, and before the sync is
-/// acknowledged: so what was synced and is lost is known to be lost after a rebuild too. A file with
-/// a single synced subfile needs no description to say so: it is there, or the file is unknown.
+/// acknowledged. So a rebuild still knows that a synced subfile is lost. A file with a single
+/// synced subfile needs no description for that: without this subfile the file is unknown.
 fn mark_synced(
-    shared: &Arc<Shared>,
+    shared: &Arc<NodeState>,
     file: FileId,
     subfiles: Vec<SubfileIndex>,
     done: impl FnOnce(Result<(), Failure>) + Send + 'static,
@@ -303,9 +305,11 @@ fn mark_synced(
     match names.namespace.if_settled(file, &subfiles) {
         Ok(Some(known)) if known.record.first_synced_count() > 1 => {
             let of = shared.clone();
-            names.describer.deliver(shared, vec![known], None, move |is_done| match of.names() {
-                Ok(names) => names.namespace.settle(file, subfiles, !is_done, done),
-                Err(failure) => done(Err(failure)),
+            names.description_writer.write(shared, vec![known], None, move |is_done| {
+                match of.names() {
+                    Ok(names) => names.namespace.settle(file, subfiles, !is_done, done),
+                    Err(failure) => done(Err(failure)),
+                }
             });
         }
         Ok(_) => names.namespace.settle(file, subfiles, false, done),
@@ -313,10 +317,10 @@ fn mark_synced(
     }
 }
 
-/// The same for several files, with one transaction for all. Files that cannot be marked come with
-/// their failure, and get it back.
+/// Marks subfiles of several files as synced, in one transaction. A file that comes with a failure
+/// gets it back.
 fn mark_many_synced(
-    shared: &Arc<Shared>,
+    shared: &Arc<NodeState>,
     files: Vec<Result<(FileId, Vec<SubfileIndex>), Failure>>,
     done: impl FnOnce(Result<Vec<Result<(), Failure>>, Failure>) + Send + 'static,
 ) {
@@ -334,7 +338,7 @@ fn mark_many_synced(
         match news {
             Ok(Some((known, mut mark))) => {
                 if known.record.first_synced_count() > 1 {
-                    // Until the descriptions say so.
+                    // Until the descriptions are written.
                     mark.is_owed = true;
                     described.push(known);
                 }
@@ -369,12 +373,12 @@ fn mark_many_synced(
     };
     match described.is_empty() {
         true => mark(true),
-        false => names.describer.deliver(shared, described, None, mark),
+        false => names.description_writer.write(shared, described, None, mark),
     }
 }
 
-/// The names of all nodes, and whether each holds a part of a file.
-fn nodes_of(shared: &Shared, record: Option<&FileRecord>) -> Vec<(String, bool)> {
+/// Returns the names of all nodes, and whether each holds a part of a file.
+fn nodes_of(shared: &NodeState, record: Option<&FileRecord>) -> Vec<(String, bool)> {
     let layout = record.and_then(|record| record.layout.as_ref());
     let disks = layout.map(|layout| layout.disks().as_slice()).unwrap_or_default();
     let map = shared.map.read();
@@ -382,17 +386,17 @@ fn nodes_of(shared: &Shared, record: Option<&FileRecord>) -> Vec<(String, bool)>
     map.nodes.iter().map(|node| (node.name.clone(), has_part(node))).collect()
 }
 
-/// A file was deleted: its subfiles go when nobody has it open.
-fn let_go(shared: &Shared, record: FileRecord) {
+/// Removes the subfiles of a deleted file when no client has it open.
+fn release(shared: &NodeState, record: FileRecord) {
     let Some(names) = &shared.names else { return };
     names.grant_epochs.lock().note_revocation();
     if let Some(record) = names.open_files.delete(record) {
-        names.janitor.remove(record);
+        names.subfile_reaper.remove(record);
     }
 }
 
-/// A file is not open after all.
-pub(super) fn forget(shared: &Shared, handle: u64, space: SpaceId) {
+/// Closes a file whose opening has failed.
+pub(super) fn close_failed_open(shared: &NodeState, handle: u64, space: SpaceId) {
     if let Some(names) = &shared.names {
         names.close(handle, space);
     }

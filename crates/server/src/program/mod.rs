@@ -1,94 +1,93 @@
 //! The node as a dataflow program: its threads and its operations.
 
-mod clerk;
 mod compute;
-mod creating;
 mod cut;
-mod directory;
-mod extents;
-mod here;
+mod extent_scheduler;
+mod extent_storage;
+mod file_creation;
+mod grant_renewal;
 mod interface;
-mod process;
+mod node_proxy;
+mod node_task;
 mod reader;
-mod renewing;
+mod scheduled_extent;
 mod storage;
-mod visit;
-mod work;
+mod subfile_worker;
 
 use std::sync::Arc;
 
-use pario_flow::{OperationRef, Program, RunningProgram};
+use pario_flow::{OperationRef, Program, RunningProgram, Token};
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
     DiskId, ExtentPlacement, Failure, FileId, FileRecord, Grant, Identity, KnownFile,
     NamespaceRequest, ReplyMessage, Request, Revocation, SubfileLocation,
 };
-use serde::{Deserialize, Serialize};
 
-pub use clerk::{Clerk, Gathered, Task, Tasks};
-pub use cut::{CutCall, Cutting};
-pub use directory::Directory;
+pub use cut::{CutCall, CutRequest};
+pub use extent_scheduler::ProcessCall;
 pub use interface::Interface;
-pub use process::Calling;
+pub use node_proxy::NodeProxy;
+pub use node_task::{AssignedTask, NodeTask, TaskOutcome};
 pub use storage::Storage;
-pub use work::{SubfilesDone, SubfilesWork, Work};
+pub use subfile_worker::{SubfileTask, SubfileTaskResults, SubfileTasks, SubfileWorker};
 
 use compute::Compute;
-use process::{Walker, Workers};
-use reader::{READERS, Reader};
+use extent_scheduler::{ExtentScheduler, ProcessThreads};
+use reader::{READERS_PER_DISK, Reader};
 
-use crate::disks::CROWD;
+use crate::disks::QUEUE_LIMIT;
 use crate::error::NodeError;
-use crate::shared::Shared;
+use crate::node_state::NodeState;
 
-/// So many calls may be under way, besides those that wait for disks, which the door counts;
-/// further requests wait in front of it.
-const CALLS: usize = 4096;
+/// The limit of calls under way, besides those in the queues of the disks. The dispatcher waits
+/// while the limit is reached.
+const CALLS_LIMIT: usize = 4096;
 
-/// So many companies of extents of a call may be under way, and more if there are many disks or
-/// processors.
-const UNDER_WAY: usize = 32;
+/// Batches of extents of one call under way; more if there are many disks or processors.
+const BATCHES_UNDER_WAY: usize = 32;
 
 /// The operations of a node.
 #[derive(Clone, Copy)]
 pub struct Operations {
-    /// Something with the bytes or extents of a subfile.
+    /// Reads or changes the bytes or extents of a subfile.
     pub data: OperationRef<DataCall, ReplyMessage<Bulk>>,
-    /// Something with names, but changing rights.
+    /// Serves a namespace request, except changes of rights.
     pub names: OperationRef<NamesCall, ReplyMessage<Bulk>>,
-    /// Changes rights, and tells all nodes that older grants are not valid.
+    /// Changes rights, and revokes older grants on all nodes.
     pub set_rights: OperationRef<NamesCall, ReplyMessage<Bulk>>,
-    /// Removes the subfiles of deleted files everywhere.
+    /// Removes the subfiles of deleted files on all nodes.
     pub purge: OperationRef<Vec<FileRecord>, Purged>,
-    /// Writes into the descriptions of subfiles, everywhere, what the namespace says of their files.
+    /// Writes what the namespace says of files into their descriptions on all nodes.
     pub describe: OperationRef<Vec<KnownFile>, Described>,
-    /// The same as `data` for a subfile of which this node does not know whether it is there.
+    /// Like `data`, for a subfile of which this node does not know whether it exists.
     pub find_data: OperationRef<DataCall, ReplyMessage<Bulk>>,
-    /// Something that another node wants to be done here.
-    pub here: OperationRef<Work, ReplyMessage<Bulk>>,
-    /// Work with extents.
-    pub process: OperationRef<Calling, Calling>,
-    /// Parts of extents that another node wants.
-    pub cut: OperationRef<Cutting, ReplyMessage<Bulk>>,
+    /// Performs a task on this node, for a client or another node.
+    pub perform_task: OperationRef<NodeTask, ReplyMessage<Bulk>>,
+    /// Processes the extents of a file.
+    pub process: OperationRef<ProcessCall, ProcessCall>,
+    /// Cuts pieces of extents for another node.
+    pub cut: OperationRef<CutCall, ReplyMessage<Bulk>>,
 }
 
-/// A request for a subfile of this node.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// A request on a subfile of this node.
+#[derive(Clone, Debug)]
 pub struct DataCall {
-    /// The storage thread that serves the disk.
+    /// The storage thread of the disk.
     pub thread: usize,
     /// The number of the disk.
     pub disk: usize,
-    /// What is asked.
+    /// The request.
     pub request: Request,
-    /// What goes with it.
+    /// The bytes that came with it.
     pub data: Vec<Bulk>,
-    /// Why the subfile cannot be found, if it was looked for.
+    /// The failure of an earlier lookup of the subfile.
     pub failure: Option<Failure>,
 }
 
+impl Token for DataCall {}
+
 impl DataCall {
-    /// Which subfile it is about.
+    /// Returns the grant and the subfile of the request.
     pub fn subfile(&self) -> Option<(&Grant, SubfileLocation)> {
         let of = |disk: &DiskId, place: &ExtentPlacement| SubfileLocation {
             disk: *disk,
@@ -109,25 +108,27 @@ impl DataCall {
         })
     }
 
-    /// How many bytes came with it.
+    /// Returns the number of bytes that came with the request.
     pub fn bytes(&self) -> u64 {
         self.data.iter().map(|segment| segment.len() as u64).sum()
     }
 }
 
-/// A request for names.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// A namespace request.
+#[derive(Clone, Debug)]
 pub struct NamesCall {
-    /// The client's address space.
+    /// The address space of the client.
     pub space: SpaceId,
-    /// As whom it is known.
+    /// The identity of the client.
     pub who: Identity,
-    /// What is asked.
+    /// The request.
     pub request: NamespaceRequest,
 }
 
-/// Rights on their way to all nodes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+impl Token for NamesCall {}
+
+/// A change of rights on its way to all nodes.
+#[derive(Clone, Debug)]
 pub struct RightsChange {
     /// The record with the new rights.
     pub result: Result<FileRecord, Failure>,
@@ -139,42 +140,48 @@ pub struct RightsChange {
     pub untold: Vec<String>,
 }
 
-/// Which deleted files have no subfiles any more.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+impl Token for RightsChange {}
+
+/// The result of removing the subfiles of deleted files.
+#[derive(Clone, Debug)]
 pub struct Purged {
     /// All files.
     pub files: Vec<FileId>,
-    /// Nodes that have not removed everything.
+    /// Nodes that have not removed all subfiles.
     pub failed: Vec<u32>,
 }
 
-/// Which nodes have not described files.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+impl Token for Purged {}
+
+/// The result of writing descriptions.
+#[derive(Clone, Debug)]
 pub struct Described {
-    /// Nodes that have not described everything.
+    /// Nodes that have not written all descriptions.
     pub failed: Vec<u32>,
 }
+
+impl Token for Described {}
 
 /// Starts the program of a node.
-pub fn launch(shared: &Arc<Shared>) -> Result<(RunningProgram, Operations), NodeError> {
+pub fn launch(shared: &Arc<NodeState>) -> Result<(RunningProgram, Operations), NodeError> {
     let mut program = Program::new("node");
     let (nodes, me) = (shared.config.nodes.len(), shared.me);
     let config = shared.node();
-    program.limit_calls(CALLS + config.disks.len() * CROWD);
+    program.limit_calls(CALLS_LIMIT + config.disks.len() * QUEUE_LIMIT);
     let state = shared.clone();
     let interface = program.thread("Interface", move || Interface::new(state.clone()));
     let state = shared.clone();
-    let directory =
-        program.pool("Directory", nodes, move |node| Directory::new(state.clone(), node));
+    let proxies = program.pool("NodeProxy", nodes, move |node| NodeProxy::new(state.clone(), node));
     let state = shared.clone();
     let storage =
         program.pool("Storage", config.storage_threads, move |_| Storage::new(state.clone()));
     let state = shared.clone();
-    let clerk =
-        program.pool("Clerk", config.disks.len().max(1), move |_| Clerk::new(state.clone()));
+    let subfile_worker = program.pool("SubfileWorker", config.disks.len().max(1), move |_| {
+        SubfileWorker::new(state.clone())
+    });
     let compute_threads = config.compute_threads.max(1);
     let compute = program.pool("Compute", compute_threads, Compute::new);
-    let walker = program.thread("Walker", || Walker);
+    let scheduler = program.thread("ExtentScheduler", || ExtentScheduler);
 
     let data = program.operation("data", |b| {
         b.on(storage.at(|call: &DataCall| call.thread)).run(Storage::serve).named("serve")
@@ -182,49 +189,49 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(RunningProgram, Operations), Node
     let names =
         program.operation("names", |b| b.on(interface).run_async(Interface::serve).named("serve"));
     let state = shared.clone();
-    let on_disks = program.operation("on disks", |b| {
-        b.on(directory.thread(me))
-            .map(move |work: Work| {
-                if let Work::Remove { files, epoch } = &work {
-                    state.bury(files, *epoch);
+    let subfile_tasks = program.operation("subfile tasks", |b| {
+        b.on(proxies.thread(me))
+            .map(move |task: NodeTask| {
+                if let NodeTask::Remove { files, epoch } = &task {
+                    state.revoke_removed(files, *epoch);
                 }
-                Tasks::of(&work, &state.disks)
+                SubfileTasks::of(&task, &state.disks)
             })
-            .split_indexed(Tasks::numbers, Tasks::task)
-            .on(clerk.at(|task: &Task| task.disk))
-            .run(Clerk::work)
-            .named("work")
-            .merge(directory.thread(me), Tasks::nothing_done, Gathered::add)
-            .map(Gathered::answer)
+            .split_indexed(SubfileTasks::numbers, SubfileTasks::task)
+            .on(subfile_worker.at(|task: &SubfileTask| task.disk))
+            .run(SubfileWorker::perform)
+            .named("perform")
+            .merge(proxies.thread(me), SubfileTasks::initial_results, SubfileTaskResults::add)
+            .map(SubfileTaskResults::into_reply)
     });
-    let here = program.operation("here", |b| {
-        b.on(directory.thread(me)).if_else(
-            Work::is_for_disks,
-            |b| b.call(on_disks),
-            |b| b.run(Directory::work_here).named("work here"),
+    let perform_task = program.operation("perform task", |b| {
+        b.on(proxies.thread(me)).if_else(
+            NodeTask::is_for_disks,
+            |b| b.call(subfile_tasks),
+            |b| b.run(NodeProxy::perform).named("perform"),
         )
     });
-    let everywhere = program.operation("everywhere", |b| {
-        b.on(directory.at(|work: &SubfilesWork| work.node)).if_else(
-            move |work: &SubfilesWork| work.node == me,
+    let assign_task = program.operation("assign task", |b| {
+        b.on(proxies.at(|assigned: &AssignedTask| assigned.node)).if_else(
+            move |assigned: &AssignedTask| assigned.node == me,
             |b| {
-                b.map(|work| work.work)
-                    .call(here)
-                    .map(move |answer| SubfilesDone { node: me, result: answer.result.map(|_| ()) })
+                b.map(|assigned| assigned.task)
+                    .call(perform_task)
+                    .map(move |answer| TaskOutcome { node: me, result: answer.result.map(|_| ()) })
             },
-            |b| b.run_async(Directory::ask).named("ask"),
+            |b| b.run_async(NodeProxy::ask_node).named("ask"),
         )
     });
     let set_rights = program.operation("set rights", |b| {
         b.on(interface)
             .run_async(Interface::set_rights)
             .named("set rights")
-            .split_indexed(RightsChange::nodes_to_tell, RightsChange::part)
-            .call(everywhere)
+            .split_indexed(RightsChange::nodes_to_tell, RightsChange::task_of)
+            .call(assign_task)
             .merge(interface, Clone::clone, RightsChange::note)
             .run_async(Interface::describe_rights)
             .named("describe rights")
-            .map(RightsChange::answer)
+            .map(RightsChange::into_reply)
     });
     let state = shared.clone();
     let purge = program.operation("purge", |b| {
@@ -233,11 +240,11 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(RunningProgram, Operations), Node
                 move |_: &Vec<FileRecord>| 0..nodes as u64,
                 move |files, node| {
                     let epoch = state.known_grant_epoch();
-                    let work = Work::Remove { files: files.clone(), epoch };
-                    Some(SubfilesWork { node: usize::try_from(node).ok()?, work })
+                    let task = NodeTask::Remove { files: files.clone(), epoch };
+                    Some(AssignedTask { node: usize::try_from(node).ok()?, task })
                 },
             )
-            .call(everywhere)
+            .call(assign_task)
             .merge(
                 interface,
                 |files| Purged {
@@ -248,8 +255,8 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(RunningProgram, Operations), Node
             )
     });
     let find_data = program.operation("find data", |b| {
-        b.on(clerk.at(|call: &DataCall| call.disk))
-            .run(Clerk::find)
+        b.on(subfile_worker.at(|call: &DataCall| call.disk))
+            .run(SubfileWorker::find_subfile)
             .named("find")
             .on(storage.at(|call: &DataCall| call.thread))
             .run(Storage::serve)
@@ -260,20 +267,30 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(RunningProgram, Operations), Node
         b.on(interface)
             .split_indexed(
                 move |_: &Vec<KnownFile>| 0..nodes as u64,
-                move |files, node| SubfilesWork::describe(&state, files, node),
+                move |files, node| AssignedTask::describe(&state, files, node),
             )
-            .call(everywhere)
+            .call(assign_task)
             .merge(interface, |_| Described { failed: Vec::new() }, Described::note)
     });
-    let window = UNDER_WAY.max(4 * (config.disks.len() + compute_threads));
-    let readers = program.pool("Reader", READERS * config.disks.len().max(1), |_| Reader);
-    let workers = Workers { walker, storage, readers, compute, window };
-    let process = process::add_to(&mut program, workers);
-    let cut = cut::add_to(&mut program, walker, storage);
+    let window = BATCHES_UNDER_WAY.max(4 * (config.disks.len() + compute_threads));
+    let readers = program.pool("Reader", READERS_PER_DISK * config.disks.len().max(1), |_| Reader);
+    let threads = ProcessThreads { scheduler, storage, readers, compute, window };
+    let process = extent_scheduler::add_to(&mut program, threads);
+    let cut = cut::add_to(&mut program, scheduler, storage);
     let run = program.launch(None).map_err(|error| NodeError::Other(error.to_string()))?;
     Ok((
         run,
-        Operations { data, names, set_rights, purge, describe, find_data, here, process, cut },
+        Operations {
+            data,
+            names,
+            set_rights,
+            purge,
+            describe,
+            find_data,
+            perform_task,
+            process,
+            cut,
+        },
     ))
 }
 
@@ -282,30 +299,30 @@ impl RightsChange {
         0..if self.result.is_ok() { self.nodes.len() as u64 } else { 0 }
     }
 
-    fn part(&self, node: u64) -> Option<SubfilesWork> {
+    fn task_of(&self, node: u64) -> Option<AssignedTask> {
         let record = self.result.as_ref().ok()?;
         record.layout.as_ref()?;
         let (file, first_valid, epoch) = (record.id, record.rights_version, self.epoch);
-        let work = Work::Revoke(Revocation { file, first_valid, epoch });
-        Some(SubfilesWork { node: usize::try_from(node).ok()?, work })
+        let task = NodeTask::Revoke(Revocation { file, first_valid, epoch });
+        Some(AssignedTask { node: usize::try_from(node).ok()?, task })
     }
 
-    /// A node that holds no part of the file has no use for its grants.
-    fn note(&mut self, done: SubfilesDone) {
+    /// A node that holds no part of the file uses no grant of it.
+    fn note(&mut self, done: TaskOutcome) {
         if let (Err(_), Some((name, true))) = (&done.result, self.nodes.get(done.node)) {
             self.untold.push(name.clone());
         }
     }
 
-    fn answer(mut self) -> ReplyMessage<Bulk> {
+    fn into_reply(mut self) -> ReplyMessage<Bulk> {
         self.untold.sort();
         let untold = self.untold;
-        answer(self.result.map(|_| pario_proto::Reply::RightsSet { untold }))
+        plain_reply(self.result.map(|_| pario_proto::Reply::RightsSet { untold }))
     }
 }
 
 impl Described {
-    fn note(&mut self, done: SubfilesDone) {
+    fn note(&mut self, done: TaskOutcome) {
         if let Err(failure) = done.result {
             tracing::debug!(%failure, "a node has not described files");
             self.failed.push(u32::try_from(done.node).unwrap_or(u32::MAX));
@@ -314,14 +331,14 @@ impl Described {
 }
 
 impl Purged {
-    fn note(&mut self, done: SubfilesDone) {
+    fn note(&mut self, done: TaskOutcome) {
         if done.result.is_err() {
             self.failed.push(u32::try_from(done.node).unwrap_or(u32::MAX));
         }
     }
 }
 
-/// An answer without data.
-pub fn answer(result: Result<pario_proto::Reply, Failure>) -> ReplyMessage<Bulk> {
+/// Returns a reply without data.
+pub fn plain_reply(result: Result<pario_proto::Reply, Failure>) -> ReplyMessage<Bulk> {
     ReplyMessage { result, data: Vec::new() }
 }

@@ -10,32 +10,32 @@ use pario_proto::{
 };
 use pario_store::{ExtentFile, FlatFile, MAX_EXTENT_INDEX};
 
-use super::{DataCall, answer};
+use super::{DataCall, plain_reply};
 use crate::disks::NodeDisk;
-use crate::shared::Shared;
+use crate::node_state::NodeState;
 
 /// A storage thread.
 pub struct Storage {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<NodeState>,
 }
 
 impl Storage {
-    /// A thread that serves some disks.
-    pub fn new(shared: Arc<Shared>) -> Self {
+    /// Creates a storage thread.
+    pub fn new(shared: Arc<NodeState>) -> Self {
         Self { shared }
     }
 
-    /// Does what a request asks for. Grants were checked at the door.
+    /// Serves a request. The dispatcher has checked its grant.
     pub fn serve(&mut self, call: DataCall) -> ReplyMessage<Bulk> {
         let shared = self.shared.clone();
         let disk = shared.disks.disk(call.disk);
-        let leaving = disk.load.leaving(call.bytes());
+        let served = disk.load.serve(call.bytes());
         let answered = match call.failure {
             Some(failure) => Err(failure),
             None => self.answer(disk, call.request, call.data),
         };
-        drop(leaving);
-        answered.unwrap_or_else(|failure| answer(Err(failure)))
+        drop(served);
+        answered.unwrap_or_else(|failure| plain_reply(Err(failure)))
     }
 
     fn answer(
@@ -46,19 +46,19 @@ impl Storage {
     ) -> Result<ReplyMessage<Bulk>, Failure> {
         let done = match request {
             Request::Read { grant, part, ranges } => {
-                return match self.shared.flat(disk, &grant, part)?.made() {
+                return match self.shared.flat(disk, &grant, part)?.present() {
                     Some(flat) => read(disk, &flat, &ranges),
                     None => nothing_read(&ranges),
                 };
             }
             Request::Write { grant, part, ranges } => {
-                let flat = self.shared.flat_made(disk, &grant, part)?;
+                let flat = self.shared.flat_or_create(disk, &grant, part)?;
                 write(disk, &flat, &ranges, &data)?;
                 Reply::Done
             }
             Request::Resize { grant, part, len } => {
-                if len > 0 || self.shared.flat(disk, &grant, part)?.made().is_some() {
-                    let flat = self.shared.flat_made(disk, &grant, part)?;
+                if len > 0 || self.shared.flat(disk, &grant, part)?.present().is_some() {
+                    let flat = self.shared.flat_or_create(disk, &grant, part)?;
                     let resized = flat.set_len(len);
                     resized.map_err(|error| disk.failure(error, flat.id(), "resize a file"))?;
                 }
@@ -66,7 +66,7 @@ impl Storage {
             }
             Request::Grow { grant, part, len } => {
                 if len > 0 {
-                    let flat = self.shared.flat_made(disk, &grant, part)?;
+                    let flat = self.shared.flat_or_create(disk, &grant, part)?;
                     let grown = flat.grow(len);
                     grown.map_err(|error| disk.failure(error, flat.id(), "extend a file"))?;
                 }
@@ -81,20 +81,20 @@ impl Storage {
             }
             Request::ReadExtent { grant, disk: id, place } => {
                 let part = SubfileLocation { disk: id, subfile: place.subfile };
-                match self.shared.extents(disk, &grant, part)?.made() {
+                match self.shared.extents(disk, &grant, part)?.present() {
                     Some(extents) => return read_extent(disk, &extents, place),
                     None => Reply::Extent { is_there: false },
                 }
             }
             Request::WriteExtent { grant, disk: id, place } => {
                 let part = SubfileLocation { disk: id, subfile: place.subfile };
-                let extents = self.shared.extents_made(disk, &grant, part)?;
+                let extents = self.shared.extents_or_create(disk, &grant, part)?;
                 write_extent(disk, &extents, place, &data)?;
                 Reply::Done
             }
             Request::DeleteExtent { grant, disk: id, place } => {
                 let part = SubfileLocation { disk: id, subfile: place.subfile };
-                let was_there = match self.shared.extents(disk, &grant, part)?.made() {
+                let was_there = match self.shared.extents(disk, &grant, part)?.present() {
                     Some(extents) => extents
                         .delete(place.extent.0)
                         .map_err(|error| disk.failure(error, extents.id(), "delete an extent"))?,
@@ -104,17 +104,18 @@ impl Storage {
             }
             Request::ListExtents { grant, disk: id, from, limit } => {
                 let part = SubfileLocation { disk: id, subfile: from.subfile };
-                match self.shared.extents(disk, &grant, part)?.made() {
+                match self.shared.extents(disk, &grant, part)?.present() {
                     Some(extents) => list_extents(disk, &extents, from, limit)?,
                     None => Reply::Extents(Vec::new()),
                 }
             }
             _ => return Err(self.internal("a request that is not for a disk came to one")),
         };
-        Ok(answer(Ok(done)))
+        Ok(plain_reply(Ok(done)))
     }
 
-    /// Sets the time of a flat subfile. The first one of an empty file is made, to keep the time.
+    /// Sets the time of a flat subfile. Creates the first subfile of an empty file, which keeps the
+    /// time.
     fn set_modified(
         &self,
         disk: &NodeDisk,
@@ -123,8 +124,8 @@ impl Storage {
         modified_ns: u64,
     ) -> Result<(), Failure> {
         let flat = match part.subfile.0 {
-            0 => Some(self.shared.flat_made(disk, grant, part)?),
-            _ => self.shared.flat(disk, grant, part)?.made(),
+            0 => Some(self.shared.flat_or_create(disk, grant, part)?),
+            _ => self.shared.flat(disk, grant, part)?.present(),
         };
         let Some(flat) = flat else { return Ok(()) };
         let set = flat.set_modified_ns(modified_ns);
@@ -159,14 +160,14 @@ fn read(
     Ok(ReplyMessage { result: Ok(Reply::Read { lens }), data: vec![buffer.freeze()] })
 }
 
-/// What there is to read in a subfile that has not come into being.
+/// Returns the reply to a read of a lazy subfile: no bytes.
 fn nothing_read(ranges: &[SubfileRange]) -> Result<ReplyMessage<Bulk>, Failure> {
     total_of(ranges)?;
     let lens = vec![0; ranges.len()];
     Ok(ReplyMessage { result: Ok(Reply::Read { lens }), data: vec![BulkBuffer::new(0).freeze()] })
 }
 
-/// Writes ranges from segments that follow each other, wherever they were cut.
+/// Writes ranges from consecutive segments, whose borders need not match those of the ranges.
 fn write(
     disk: &NodeDisk,
     flat: &FlatFile,
@@ -222,7 +223,7 @@ fn read_extent(
     let read = extents.read(place.extent.0);
     let found = read.map_err(|error| disk.failure(error, extents.id(), "read an extent"))?;
     let Some(extent) = found else {
-        return Ok(answer(Ok(Reply::Extent { is_there: false })));
+        return Ok(plain_reply(Ok(Reply::Extent { is_there: false })));
     };
     disk.load.read((extent.header().len() + extent.body().len()) as u64);
     let header = Bulk::from(extent.header().to_vec());
@@ -230,7 +231,7 @@ fn read_extent(
     Ok(ReplyMessage { result: Ok(Reply::Extent { is_there: true }), data: vec![header, body] })
 }
 
-/// The body of an extent as it lies in memory, without a copy.
+/// Returns the body of an extent without a copy.
 fn body_of(extent: pario_store::Extent) -> bytes::Bytes {
     struct Body(pario_store::Extent);
     impl AsRef<[u8]> for Body {

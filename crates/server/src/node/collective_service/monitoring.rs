@@ -51,7 +51,7 @@ impl CollectiveService {
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         let mut overdue = OverdueWaits::new(limit_ms);
         let pause = limit.min(SEARCH_PERIOD).max(Duration::from_millis(10));
-        while !self.shared.stopping.is_asked() {
+        while !self.shared.shutdown.is_requested() {
             let jobs = self.registry.jobs(self.now_ms());
             for (job, wait) in overdue.newly_overdue(&jobs) {
                 tracing::warn!(
@@ -67,7 +67,7 @@ impl CollectiveService {
                 let hint = format!("`pario status --file {path}` tells more");
                 tracing::warn!(waited_ms = wait.waited_ms, "{wait}; {hint}");
             }
-            self.shared.stopping.pause(pause);
+            self.shared.shutdown.pause(pause);
         }
     }
 

@@ -1,33 +1,32 @@
-//! How the node shares the descriptors of its process: sockets, and subfiles that stay open.
+//! The descriptors of the process, which a node divides between sockets and open subfiles.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that neither links nor kept subfiles take: the namespace, logs, memories of jobs, and
-/// what is opened for a moment.
+/// Descriptors for everything but links and kept subfiles: the namespace, logs, job memories, and
+/// short-lived ones.
 const RESERVE: u64 = 256;
 
-/// The most descriptors that an open subfile has: data, journal and index of extents.
+/// The most descriptors of an open subfile: data, journal and index of extents.
 const PER_SUBFILE: u64 = 4;
 
-/// The subfiles of one disk that stay open though no request uses them.
+/// The limit of subfiles of one disk that stay open although no request uses them.
 const SUBFILES: u64 = 1024;
 
-/// The fewest, however few descriptors there are.
+/// The minimum of kept subfiles, however few descriptors there are.
 const FEWEST_SUBFILES: u64 = 8;
 
-/// Raises the limit of open descriptors as far as the system lets this process, for a node that
-/// listens.
+/// Raises the limit of open descriptors to the maximum of this process, for a node that listens.
 pub fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum
         && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
     {
-        tracing::warn!(%error, "the limit of open descriptors stays as it is");
+        tracing::warn!(%error, "cannot raise the limit of open descriptors");
     }
 }
 
-/// How many subfiles of each disk stay open, so that half of what is left beside the reserve is for
-/// sockets.
+/// Returns the number of subfiles of each disk that stay open. Half of the descriptors beside the
+/// reserve are for sockets.
 pub fn kept_subfiles(disks: usize) -> usize {
     kept_of(getrlimit(Resource::Nofile).current, disks)
 }

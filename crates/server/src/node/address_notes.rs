@@ -1,5 +1,5 @@
-//! Where a node says how it can be reached: in its data directory, and for a node alone also in
-//! the runtime directory of its user, one note per node.
+//! Address notes: files that tell clients where a node listens. One lies in the data directory; a
+//! single node also writes one to the runtime directory of its user.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,29 +8,29 @@ use std::path::{Path, PathBuf};
 use pario_proto::{NOTE_EXTENSION, NOTES_DIRECTORY, NodeNote};
 use rustix::fs::FlockOperation;
 
-use super::Found;
+use super::Discovery;
 use crate::config::{Config, NodeConfig};
 use crate::error::NodeError;
 use crate::private_files;
 
 /// The notes that a node has written.
 #[derive(Debug, Default)]
-pub struct Notes {
+pub struct AddressNotes {
     written: Vec<(PathBuf, String)>,
 }
 
-impl Notes {
+impl AddressNotes {
     /// Writes the notes of a node that listens at `address`.
     pub fn write(
         &mut self,
         config: &Config,
         own: &NodeConfig,
-        found: Found,
+        discovery: Discovery,
         address: &str,
     ) -> Result<(), NodeError> {
         self.write_file(own.data.join("address"), address.to_owned())?;
         let runtime = pario_net::runtime_directory();
-        let is_findable = config.nodes.len() == 1 && found == Found::ByUser;
+        let is_findable = config.nodes.len() == 1 && discovery == Discovery::ByUser;
         if !is_findable || own.socket.parent() != Some(&*runtime) {
             return Ok(());
         }
@@ -43,21 +43,21 @@ impl Notes {
             data: data.display().to_string(),
         };
         let hash = crate::config::hash_of_data(&data);
-        // A client removes the note of a node that is gone under this lock, after it has found
-        // the socket dead under it. This node listens already, so its note stays.
+        // A client that finds the socket of a node dead removes its note, both under this lock.
+        // This node already listens, so its note stays.
         let _lock = lock(&dir).map_err(|error| NodeError::io(&dir, error))?;
         self.write_file(dir.join(format!("{hash}.{NOTE_EXTENSION}")), note.to_text())
     }
 
     fn write_file(&mut self, path: PathBuf, text: String) -> Result<(), NodeError> {
-        let making = path.with_extension("new");
-        private_files::replace(&path, &making, text.as_bytes())
+        let new = path.with_extension("new");
+        private_files::replace(&path, &new, text.as_bytes())
             .map_err(|error| NodeError::io(&path, error))?;
         self.written.push((path, text));
         Ok(())
     }
 
-    /// Removes the notes that still hold what this node has written.
+    /// Removes the notes that still hold the text of this node.
     pub fn remove(&mut self) {
         for (path, text) in self.written.drain(..) {
             if fs::read_to_string(&path).is_ok_and(|noted| noted == text) {

@@ -1,13 +1,13 @@
-//! What tells a data directory that holds a cluster from any other directory.
+//! How to tell a data directory with a cluster from any other directory.
 
 use std::io;
 use std::path::Path;
 
 use crate::config::Config;
 
-/// Whether there is a cluster of one node in a directory: its namespace, its map or one of its
-/// disks. A directory that this process may not look into counts as one, so that its use fails with
-/// the reason.
+/// Returns whether a directory holds a cluster of one node: its namespace, its map or one of its
+/// disks. A directory that this process may not read counts as one, so that its use fails with the
+/// reason.
 ///
 /// ```
 /// use pario_server::{Node, config::Config, holds_cluster};

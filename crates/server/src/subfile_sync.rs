@@ -1,13 +1,13 @@
-//! Subfiles made durable, one or many of a disk.
+//! Syncs of subfiles, one or several of a disk.
 
 use pario_proto::{Failure, FileId, Grant, SubfileLocation};
 use pario_store::{FlatFile, StoreError, SubfileId};
 
 use crate::disks::NodeDisk;
-use crate::shared::Shared;
+use crate::node_state::NodeState;
 
-impl Shared {
-    /// Makes a subfile durable; whether it is there.
+impl NodeState {
+    /// Syncs a subfile. Returns whether it exists.
     pub fn sync(
         &self,
         disk: &NodeDisk,
@@ -15,9 +15,9 @@ impl Shared {
         part: SubfileLocation,
     ) -> Result<bool, Failure> {
         let synced = if disk.has_extents(grant.file, part.subfile.0) {
-            self.extents(disk, grant, part)?.made().map(|extents| extents.sync())
+            self.extents(disk, grant, part)?.present().map(|extents| extents.sync())
         } else {
-            self.flat(disk, grant, part)?.made().map(|flat| flat.sync())
+            self.flat(disk, grant, part)?.present().map(|flat| flat.sync())
         };
         let id = NodeDisk::subfile_id(grant.file, part);
         let is_there = synced.is_some();
@@ -25,7 +25,7 @@ impl Shared {
         Ok(is_there)
     }
 
-    /// Makes flat subfiles of a disk durable together.
+    /// Syncs flat subfiles of a disk together.
     pub fn sync_flats(&self, disk: &NodeDisk, flats: &[FlatFile]) -> Vec<Result<(), Failure>> {
         let synced = disk.disk().sync_flats(flats).into_iter().zip(flats);
         let result = |(synced, flat): (Result<(), StoreError>, &FlatFile)| {
@@ -36,10 +36,10 @@ impl Shared {
 
     fn sync_failed(&self, disk: &NodeDisk, id: SubfileId, error: StoreError) -> Failure {
         tracing::error!(disk = disk.name, subfile = %id, %error, "a sync failed");
-        // A client that writes with a descriptor then asks the node, and learns that the subfile
-        // takes no writes.
+        // A client that writes through a descriptor must ask the node again, and then learns that
+        // the subfile accepts no writes.
         if let Err(error) = self.leases.raise(FileId(id.file)) {
-            tracing::error!(%error, "clients with descriptors cannot be told");
+            tracing::error!(%error, "the lease cannot be raised; clients with descriptors do not learn of the failed sync");
         }
         disk.failure(error, id, "make it durable")
     }

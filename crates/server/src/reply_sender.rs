@@ -1,8 +1,7 @@
-//! The way back to a client: one answer to one request.
+//! The reply sender: sends the one reply to a request.
 //!
-//! Invariant: every request is answered. If the thread that has the request panics, wherever the
-//! request has come by then, the client gets [`Failure::Internal`] with the kind of the request.
-//! Every refusal goes to the audit log.
+//! Invariant: every request gets a reply. If a thread panics while it has the request, the client
+//! gets [`Failure::Internal`] with the kind of the request. The audit log gets every refusal.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,19 +17,19 @@ use crate::protocol::NodeProtocol;
 use crate::request_meter::KindMeter;
 use crate::sessions::Session;
 
-/// A client that lets more than this wait for it, unread, is cut off.
+/// The limit of unread replies of one client; beyond it the node cuts the link.
 const BACKLOG_BYTES: usize = 256 << 20;
 
-/// A waiting request counts once more for each such piece of text that it keeps.
+/// A waiting request counts once more for each such amount of text that it keeps.
 const WAIT_TEXT_BYTES: u64 = 4096;
 
-/// The way to answer one request of a client.
+/// Sends the reply to one request of a client.
 #[must_use = "a request that is not answered fails"]
-pub struct Reporter {
+pub struct ReplySender {
     to: Option<Responder<NodeProtocol>>,
     node: Arc<str>,
     kind: &'static str,
-    /// The client; before its hello, who has sent the request.
+    /// The client; before its hello, the sender of the request.
     client: Result<Arc<Session>, Arc<Sender>>,
     audit: Arc<Audit>,
     events: Arc<EventLog>,
@@ -38,12 +37,12 @@ pub struct Reporter {
     meter: Arc<KindMeter>,
     /// When the node received the request.
     received: Instant,
-    /// What the request takes of its user's waits; given back with the answer.
+    /// The request's share of its user's waits, until the reply is sent.
     waits: Option<Share>,
 }
 
-impl Reporter {
-    /// The way to answer a request of a kind.
+impl ReplySender {
+    /// Creates the sender for a request.
     pub fn new(
         to: Responder<NodeProtocol>,
         node: Arc<str>,
@@ -56,9 +55,9 @@ impl Reporter {
         Self { to: Some(to), node, kind, client, audit, events, meter, received, waits: None }
     }
 
-    /// Counts the request among those that wait, until it is answered. A user that has too many is
-    /// refused at once, and nothing comes back. `text_bytes` is what the request keeps in memory
-    /// while it waits.
+    /// Counts the request as waiting until it is answered. If the user has too many waiting
+    /// requests, sends a refusal and returns `None`. `text_bytes` is what the request keeps in
+    /// memory while it waits.
     pub fn waiting(mut self, text_bytes: usize) -> Option<Self> {
         let count = 1 + text_bytes as u64 / WAIT_TEXT_BYTES;
         let session = self.client.as_ref().ok();
@@ -75,7 +74,7 @@ impl Reporter {
         }
     }
 
-    /// Answers; the answer leaves together with others.
+    /// Sends the reply, together with others.
     pub fn send(mut self, answer: ReplyMessage<Bulk>) {
         self.note(&answer);
         if let Some(to) = self.take() {
@@ -83,7 +82,7 @@ impl Reporter {
         }
     }
 
-    /// Answers at once.
+    /// Sends the reply at once.
     pub fn send_now(mut self, answer: ReplyMessage<Bulk>) {
         self.note(&answer);
         if let Some(to) = self.take() {
@@ -91,7 +90,7 @@ impl Reporter {
         }
     }
 
-    /// Answers with a part of a file in place of the first empty segment.
+    /// Sends the reply with a part of a file in place of its first empty segment.
     pub fn send_file(mut self, answer: ReplyMessage<Bulk>, part: FilePart) {
         self.note(&answer);
         if let Some(to) = self.take() {
@@ -99,12 +98,12 @@ impl Reporter {
         }
     }
 
-    /// Answers with a failure.
+    /// Sends a failure.
     pub fn fail(self, failure: Failure) {
         self.send(ReplyMessage { result: Err(failure), data: Vec::new() });
     }
 
-    /// Counts the request, and tells the logs of a failure.
+    /// Counts the request, and logs its failures.
     fn note(&self, answer: &ReplyMessage<Bulk>) {
         self.meter.count(self.received.elapsed(), answer.result.is_err());
         let failures: Vec<&Failure> = match &answer.result {
@@ -124,18 +123,19 @@ impl Reporter {
         }
     }
 
-    /// Whether parts of files reach the client without being copied here.
+    /// Returns whether parts of files can be sent to the client without a copy.
     pub fn takes_files(&self) -> bool {
         self.to.as_ref().is_some_and(Responder::can_send_files)
     }
 
-    /// The way back, unless the client does not read its answers: then its link is cut.
+    /// Takes the responder. Cuts the link and returns `None` if the client does not read its
+    /// replies.
     fn take(&mut self) -> Option<Responder<NodeProtocol>> {
         let to = self.to.take()?;
         let unread = to.queued_bytes();
         let is_user_over = self.client.as_ref().is_ok_and(|session| session.is_over(unread));
         if unread > BACKLOG_BYTES || is_user_over {
-            to.cut_off("it does not read its answers");
+            to.cut_off("it does not read its replies");
             return None;
         }
         Some(to)
@@ -146,9 +146,9 @@ fn failures<T>(each: &[Result<T, Failure>]) -> impl Iterator<Item = &Failure> {
     each.iter().filter_map(|result| result.as_ref().err())
 }
 
-impl Drop for Reporter {
+impl Drop for ReplySender {
     fn drop(&mut self) {
-        // Without a panic, a request is dropped only when the node stops; the client is told so.
+        // Without a panic, a request is dropped only when the node stops, and the link then ends.
         if let Some(to) = self.to.take().filter(|_| std::thread::panicking()) {
             let (node, kind) = (self.node.to_string(), self.kind);
             let why =
@@ -161,8 +161,8 @@ impl Drop for Reporter {
     }
 }
 
-impl fmt::Debug for Reporter {
+impl fmt::Debug for ReplySender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Reporter({})", self.kind)
+        write!(f, "ReplySender({})", self.kind)
     }
 }

@@ -1,10 +1,10 @@
-//! A call at one node.
+//! A processing call at one node.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use pario_net::clock::monotonic_ns;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
     ExtentPlacement, ExtentSelection, Failure, ProcessProgress, ProcessUpdate, ProcessWork, Reply,
@@ -13,64 +13,65 @@ use pario_proto::{
 use pario_store::ExtentFile;
 use parking_lot::Mutex;
 
-use super::outbox::{Due, Outbox};
-use super::timeline::{Timeline, now_ns};
+use super::extent_queue::ExtentQueue;
+use super::outbox::{DueUpdate, ResultOutbox};
+use super::timeline::Timeline;
 use crate::disks::NodeDisk;
 use crate::limits::Share;
+use crate::node_state::{NodeState, RequestTicket};
 use crate::operation::{Call, Operation, Scratch, Task};
-use crate::reporter::Reporter;
-use crate::shared::{Shared, Ticket};
+use crate::reply_sender::ReplySender;
 
-/// So many extents set out together at most, and so many bytes.
-pub const COMPANY: usize = 16;
-const COMPANY_BYTES: u64 = 1 << 20;
-/// The largest result.
+/// The limits of a batch: extents and bytes.
+pub const BATCH_EXTENTS: usize = 16;
+const BATCH_BYTES: u64 = 1 << 20;
+/// The limit of one result.
 const RESULT_LIMIT_BYTES: usize = 64 << 20;
 
-/// A call at one node.
-pub struct Running {
-    pub shared: Arc<Shared>,
-    /// Who asks, and under which number.
+/// A processing call at one node.
+pub struct RunningCall {
+    pub shared: Arc<NodeState>,
+    /// The client, and its number of the call.
     caller: (SpaceId, u64),
     pub work: ProcessWork,
     parameters: Bulk,
     pub operation: Arc<dyn Operation>,
     task: OnceLock<Box<dyn Task>>,
-    /// The extents that the task has chosen, if it has.
+    /// The extents that the task has selected, if it selects any.
     chosen: OnceLock<Vec<ExtentPlacement>>,
-    /// One for each compute thread.
+    /// The scratch of each compute thread.
     scratches: Vec<Mutex<Option<Scratch>>>,
-    /// One for each subfile of the file that is here.
-    parts: OnceLock<Vec<OpenPart>>,
+    /// The subfiles of the file on this node.
+    parts: OnceLock<Vec<OpenSubfile>>,
     is_stopped: AtomicBool,
     failure: Mutex<Option<Failure>>,
-    counts: Counts,
-    outbox: Mutex<Outbox>,
-    /// If the call is traced.
+    counts: CallCounts,
+    outbox: Mutex<ResultOutbox>,
+    /// Set if the call is traced.
     timeline: Option<Timeline>,
-    /// The node does not stop before this is over.
-    ticket: Mutex<Option<Ticket>>,
-    /// What it takes of its user's calls, and of the extents that these have chosen.
+    /// The node waits for this ticket before it stops.
+    ticket: Mutex<Option<RequestTicket>>,
+    /// The call's shares of its user's calls and selected extents.
     _call_share: Share,
     chosen_share: Mutex<Share>,
 }
 
-/// A subfile of the file that is here.
+/// A subfile of the file on this node.
 #[derive(Clone, Debug)]
-pub struct OpenPart {
-    /// Which one, and on which disk.
+pub struct OpenSubfile {
+    /// The subfile and its disk.
     pub part: SubfileLocation,
     /// The number of the disk.
     pub disk: usize,
-    /// If it has come into being.
+    /// `None` for a lazy subfile.
     pub file: Option<ExtentFile>,
-    /// Which extents it has, if they are all wanted: first ones and how many.
+    /// The extents of the subfile, if the call processes all: runs of a first index and a length.
     pub runs: Vec<(u64, u64)>,
 }
 
-/// How far a call has come.
+/// The progress of a call.
 #[derive(Default)]
-struct Counts {
+struct CallCounts {
     total: AtomicU64,
     done: AtomicU64,
     found: AtomicU64,
@@ -82,15 +83,15 @@ struct Counts {
     neighbour_bytes: AtomicU64,
 }
 
-impl Running {
-    /// A call that has not begun.
+impl RunningCall {
+    /// Creates a call.
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<NodeState>,
         caller: (SpaceId, u64),
         work: ProcessWork,
         parameters: Bulk,
         operation: Arc<dyn Operation>,
-        (ticket, [call_share, chosen_share]): (Ticket, [Share; 2]),
+        (ticket, [call_share, chosen_share]): (RequestTicket, [Share; 2]),
     ) -> Self {
         let threads = shared.node().compute_threads.max(1);
         Self {
@@ -106,7 +107,7 @@ impl Running {
             parts: OnceLock::new(),
             is_stopped: AtomicBool::new(false),
             failure: Mutex::default(),
-            counts: Counts::default(),
+            counts: CallCounts::default(),
             outbox: Mutex::default(),
             ticket: Mutex::new(Some(ticket)),
             _call_share: call_share,
@@ -114,7 +115,7 @@ impl Running {
         }
     }
 
-    /// Makes the task of the parameters.
+    /// Prepares the task from the parameters.
     pub fn prepare(&self) {
         let disks = &self.shared.disks;
         let is_here = |part: &SubfileLocation| disks.number_of(part.disk).is_ok();
@@ -128,24 +129,25 @@ impl Running {
                     drop(self.chosen.set(chosen));
                 }
                 drop(self.task.set(task));
-                self.take_open_parts();
+                self.take_open_subfiles();
             }
             Err(why) => self.fail_at(None, why),
         }
     }
 
-    /// The task, once it is made.
+    /// Returns the task, once it is prepared.
     pub fn task(&self) -> Option<&dyn Task> {
         self.task.get().map(Box::as_ref)
     }
 
-    /// Whether all extents that are there are meant.
+    /// Returns whether the call processes all extents.
     pub fn wants_all(&self) -> bool {
         self.work.extents == ExtentSelection::All && self.chosen.get().is_none()
     }
 
-    /// If all subfiles are open, nobody has to wait for a disk to use them.
-    fn take_open_parts(&self) {
+    /// Takes the subfiles if all of them are open already, so that the call need not wait for a
+    /// disk.
+    fn take_open_subfiles(&self) {
         if self.wants_all() {
             return;
         }
@@ -156,56 +158,56 @@ impl Running {
         });
         let open = |(part, disk, at): (SubfileLocation, usize, &NodeDisk)| {
             let file = Some(at.open_extents(self.work.grant.file, part.subfile.0)?);
-            Some(OpenPart { part, disk, file, runs: Vec::new() })
+            Some(OpenSubfile { part, disk, file, runs: Vec::new() })
         };
         if let Some(parts) = here.map(open).collect() {
             self.set_parts(parts);
         }
     }
 
-    /// Whether the subfiles that are here are open.
+    /// Returns whether the subfiles on this node are open.
     pub fn has_parts(&self) -> bool {
         self.parts.get().is_some()
     }
 
-    /// Takes the subfiles that are here, opened.
-    pub fn set_parts(&self, parts: Vec<OpenPart>) {
+    /// Sets the opened subfiles.
+    pub fn set_parts(&self, parts: Vec<OpenSubfile>) {
         drop(self.parts.set(parts));
     }
 
-    /// The subfiles that are here.
-    pub fn parts(&self) -> &[OpenPart] {
+    /// Returns the open subfiles on this node.
+    pub fn parts(&self) -> &[OpenSubfile] {
         self.parts.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Which of the subfiles here is meant.
+    /// Returns the number of the open subfile that holds an extent.
     pub fn part_of(&self, place: ExtentPlacement) -> Option<usize> {
         self.parts().iter().position(|open| open.part.subfile == place.subfile)
     }
 
-    /// The extents to be seen, with the subfile of each among those here, all disks in turn.
-    pub fn route(&self) -> Route {
+    /// Returns the extents to process, in the order of processing.
+    pub fn extent_queue(&self) -> ExtentQueue {
         let chosen = match &self.work.extents {
             ExtentSelection::These(places) => Some(places.clone()),
             ExtentSelection::All => self.chosen.get().cloned(),
         };
-        let route = match chosen {
+        let queue = match chosen {
             Some(places) => {
                 let here = |place: ExtentPlacement| Some((self.part_of(place)?, place));
-                Route::Listed(places.into_iter().filter_map(here).collect())
+                ExtentQueue::Listed(places.into_iter().filter_map(here).collect())
             }
-            None => Route::All {
+            None => ExtentQueue::All {
                 runs: self.parts().iter().map(|open| open.runs.clone().into()).collect(),
                 turn: 0,
             },
         };
-        self.counts.total.store(route.len(), Ordering::Relaxed);
-        route
+        self.counts.total.store(queue.len(), Ordering::Relaxed);
+        queue
     }
 
-    /// How many extents set out together: fewer if they are long, one if it is not known how long
-    /// they are, or if parts of others are wanted with them.
-    pub fn company(&self, first: Option<ExtentPlacement>) -> usize {
+    /// Returns the limit of extents in a batch: fewer if they are long; one if their length is not
+    /// known or the task needs neighbours.
+    pub fn batch_limit(&self, first: Option<ExtentPlacement>) -> usize {
         let wants = |place| self.task().is_none_or(|task| !task.wants(place).is_empty());
         if first.is_none_or(wants) {
             return 1;
@@ -214,16 +216,16 @@ impl Running {
         let (extents, bytes) = live.fold((0, 0), |(extents, bytes), (some, their_bytes)| {
             (extents + some, bytes + their_bytes)
         });
-        let each = bytes.checked_div(extents).unwrap_or(COMPANY_BYTES).max(1);
-        usize::try_from(COMPANY_BYTES / each).unwrap_or(1).clamp(1, COMPANY)
+        let each = bytes.checked_div(extents).unwrap_or(BATCH_BYTES).max(1);
+        usize::try_from(BATCH_BYTES / each).unwrap_or(1).clamp(1, BATCH_EXTENTS)
     }
 
-    /// How many compute threads may work for it.
+    /// Returns the number of compute threads.
     pub fn threads(&self) -> usize {
         self.scratches.len()
     }
 
-    /// What a compute thread has for itself.
+    /// Calls `work` with the scratch of a compute thread.
     pub fn with_scratch<T>(
         &self,
         thread: usize,
@@ -235,42 +237,42 @@ impl Running {
         Some(work(scratch))
     }
 
-    /// What all compute threads had for themselves.
+    /// Takes the scratches of all compute threads.
     pub fn take_scratches(&self) -> Vec<Scratch> {
         self.scratches.iter().filter_map(|slot| slot.lock().take()).collect()
     }
 
-    /// Whether nothing new should be begun.
+    /// Returns whether the call has stopped.
     pub fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::Relaxed)
     }
 
-    /// Nothing new is begun from now on.
+    /// Stops the call: no further extent is processed.
     pub fn stop(&self) {
         self.is_stopped.store(true, Ordering::SeqCst);
-        let held = self.outbox.lock().forget();
-        for go_on in held {
-            go_on();
+        let held = self.outbox.lock().clear();
+        for resume in held {
+            resume();
         }
     }
 
-    /// Something went wrong: the first failure is the one that is told.
+    /// Fails the call; the client gets the first failure.
     pub fn fail(&self, failure: Failure) {
         self.failure.lock().get_or_insert(failure);
         self.stop();
     }
 
-    /// The operation itself failed.
+    /// Fails the call with an error of the operation.
     pub fn fail_at(&self, place: Option<ExtentPlacement>, why: String) {
         let (node, operation) = (self.shared.name().into(), self.work.operation.as_str().into());
         self.fail(Failure::Operation { node, operation, place: place.map(Box::new), why });
     }
 
-    /// Puts a result of a compute thread into the outbox.
-    pub fn put(&self, thread: usize, place: Option<ExtentPlacement>, bytes: Vec<u8>) {
+    /// Adds a result of a compute thread to the outbox.
+    pub fn add_result(&self, thread: usize, place: Option<ExtentPlacement>, bytes: Vec<u8>) {
         if bytes.len() > RESULT_LIMIT_BYTES {
             let why = format!(
-                "a result of {} bytes is too long, the limit is {RESULT_LIMIT_BYTES}: give it out \
+                "a result of {} bytes is too long, the limit is {RESULT_LIMIT_BYTES}: return it \
                  in parts, or write it to a file",
                 bytes.len()
             );
@@ -283,19 +285,19 @@ impl Running {
         let now = Instant::now();
         let due = {
             let mut outbox = self.outbox.lock();
-            outbox.put(place, Bulk::from(bytes));
+            outbox.add(place, Bulk::from(bytes));
             outbox.due(now)
         };
         match &self.timeline {
             Some(timeline) if due.is_some() => {
-                timeline.time_sending(thread, || self.deliver(due));
+                timeline.time_sending(thread, || self.send(due));
             }
-            _ => self.deliver(due),
+            _ => self.send(due),
         }
     }
 
-    /// Goes on with `then` when there is room for more results.
-    pub fn go_on<T>(&self, then: T)
+    /// Calls `then` when the outbox has room for further results.
+    pub fn when_room<T>(&self, then: T)
     where
         T: FnOnce() + Send + 'static,
     {
@@ -303,32 +305,32 @@ impl Running {
         if let Some(then) = at_once {
             then();
         } else if self.is_stopped() {
-            // Whoever stopped it has not seen what is held since.
+            // `stop` may have run before `then` was held.
             self.stop();
         }
     }
 
-    /// The caller asks for more.
-    pub fn ask(&self, responder: Reporter) {
+    /// Handles the client's request for further results.
+    pub fn request_more(&self, reply: ReplySender) {
         let now = Instant::now();
         let (before, due) = {
             let mut outbox = self.outbox.lock();
-            (outbox.ask(responder, now), outbox.due(now))
+            (outbox.set_waiting(reply, now), outbox.due(now))
         };
         if let Some(before) = before {
-            let why = "a call is asked for more by one question at a time".to_owned();
+            let why = "a client sends one request for the results of a call at a time".to_owned();
             before.send_now(ReplyMessage { result: Err(Failure::Invalid(why)), data: Vec::new() });
         }
-        self.deliver(due);
+        self.send(due);
     }
 
-    /// Answers a caller that has been waiting for a moment.
-    pub fn tick(&self, now: Instant) {
+    /// Sends a progress update if the client has waited for one update period.
+    pub fn send_due_update(&self, now: Instant) {
         let due = self.outbox.lock().due(now);
-        self.deliver(due);
+        self.send(due);
     }
 
-    /// Everything that could be done is done.
+    /// Ends the call when all its steps are done.
     pub fn end(&self) {
         let now = Instant::now();
         let result = self.failure.lock().clone().map_or(Ok(()), Err);
@@ -337,49 +339,51 @@ impl Running {
             outbox.end(result);
             outbox.due(now)
         };
-        self.deliver(due);
+        self.send(due);
         self.ticket.lock().take();
     }
 
-    /// Whoever asked is gone, or has given the call up.
-    pub fn give_up(&self) {
+    /// Cancels the call, because its client is lost or has cancelled it.
+    pub fn cancel(&self) {
         self.stop();
-        if let Some(question) = self.outbox.lock().take_question() {
-            let why = "the call was given up".to_owned();
-            question
-                .send_now(ReplyMessage { result: Err(Failure::Invalid(why)), data: Vec::new() });
+        if let Some(reply) = self.outbox.lock().take_waiting() {
+            let why = "the client has cancelled the call".to_owned();
+            reply.send_now(ReplyMessage { result: Err(Failure::Invalid(why)), data: Vec::new() });
         }
     }
 
-    fn deliver(&self, due: Option<Due>) {
-        let Some(Due { to, load, held }) = due else { return };
-        if load.as_ref().map_or(true, |load| load.is_over) {
-            self.shared.calls.forget(self.caller.0, self.caller.1);
+    fn send(&self, due: Option<DueUpdate>) {
+        let Some(DueUpdate { to, content, held }) = due else { return };
+        if content.as_ref().map_or(true, |content| content.is_over) {
+            self.shared.calls.remove(self.caller.0, self.caller.1);
         }
-        let answer = match load {
+        let answer = match content {
             Err(failure) => ReplyMessage { result: Err(failure), data: Vec::new() },
-            Ok(load) => {
+            Ok(content) => {
                 let timeline = self.timeline.as_ref();
                 let processed = ProcessUpdate {
-                    results: load.places,
-                    is_over: load.is_over,
+                    results: content.places,
+                    is_over: content.is_over,
                     progress: self.progress(),
                     spans: timeline.map_or_else(Vec::new, Timeline::take),
-                    now_ns: now_ns(),
+                    now_ns: monotonic_ns(),
                 };
-                ReplyMessage { result: Ok(Reply::Processed(Box::new(processed))), data: load.data }
+                ReplyMessage {
+                    result: Ok(Reply::Processed(Box::new(processed))),
+                    data: content.data,
+                }
             }
         };
         to.send_now(answer);
         if let Some(timeline) = self.timeline.as_ref().filter(|_| !held.is_empty()) {
             timeline.note_resumed();
         }
-        for go_on in held {
-            go_on();
+        for resume in held {
+            resume();
         }
     }
 
-    /// An extent was found, or was not there.
+    /// Counts an extent; `None` if it does not exist.
     pub fn note_found(&self, bytes: Option<u64>, is_cached: bool) {
         if let Some(bytes) = bytes {
             self.counts.found.fetch_add(1, Ordering::Relaxed);
@@ -388,23 +392,23 @@ impl Running {
         }
     }
 
-    /// An extent was written.
+    /// Counts a written extent.
     pub fn note_written(&self, bytes: u64) {
         self.counts.written.fetch_add(1, Ordering::Relaxed);
         self.counts.written_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Another node has sent something.
+    /// Counts the bytes of a neighbour from another node.
     pub fn note_neighbour(&self, bytes: u64) {
         self.counts.neighbour_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// An extent is done.
+    /// Counts a processed extent.
     pub fn note_done(&self) {
         self.counts.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How far it has come.
+    /// Returns the progress.
     pub fn progress(&self) -> ProcessProgress {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         ProcessProgress {
@@ -420,12 +424,12 @@ impl Running {
         }
     }
 
-    /// What the threads of this node did when, if the call is traced.
+    /// Returns the timeline, if the call is traced.
     pub fn timeline(&self) -> Option<&Timeline> {
         self.timeline.as_ref()
     }
 
-    /// Does `work`, as a span of the thread if the call is traced.
+    /// Runs `work`, as a span of the thread if the call is traced.
     pub fn timed<T>(
         &self,
         thread: impl FnOnce() -> String,
@@ -438,65 +442,11 @@ impl Running {
         }
     }
 
-    /// The same on a compute thread.
+    /// Runs `work` on a compute thread, as a span if the call is traced.
     pub fn timed_computing<T>(&self, number: usize, name: &str, work: impl FnOnce() -> T) -> T {
         match &self.timeline {
             Some(timeline) => timeline.time_computing(number, name, work),
             None => work(),
-        }
-    }
-}
-
-/// The extents to be seen, in order, each with the number of its subfile among those here.
-pub enum Route {
-    /// One after the other.
-    Listed(VecDeque<(usize, ExtentPlacement)>),
-    /// All that there are, one of each disk in turn.
-    All {
-        /// What is left of each subfile.
-        runs: Vec<VecDeque<(u64, u64)>>,
-        /// Whose turn it is.
-        turn: usize,
-    },
-}
-
-impl Route {
-    /// How many are left.
-    pub fn len(&self) -> u64 {
-        match self {
-            Route::Listed(places) => places.len() as u64,
-            Route::All { runs, .. } => runs.iter().flatten().map(|(_, len)| len).sum(),
-        }
-    }
-
-    /// The next one, which stays.
-    pub fn first(&self, parts: &[OpenPart]) -> Option<ExtentPlacement> {
-        match self {
-            Route::Listed(places) => places.front().map(|(_, place)| *place),
-            Route::All { runs, .. } => parts.iter().zip(runs).find_map(|(open, runs)| {
-                let extent = pario_proto::ExtentIndex(runs.front()?.0);
-                Some(ExtentPlacement { subfile: open.part.subfile, extent })
-            }),
-        }
-    }
-
-    /// The next one.
-    pub fn next(&mut self, parts: &[OpenPart]) -> Option<(usize, ExtentPlacement)> {
-        match self {
-            Route::Listed(places) => places.pop_front(),
-            Route::All { runs, turn } => {
-                let count = runs.len();
-                let number = (0..count)
-                    .map(|step| (*turn + step) % count)
-                    .find(|number| !runs[*number].is_empty())?;
-                *turn = number + 1;
-                let (first, len) = runs[number].pop_front()?;
-                if len > 1 {
-                    runs[number].push_front((first + 1, len - 1));
-                }
-                let extent = pario_proto::ExtentIndex(first);
-                Some((number, ExtentPlacement { subfile: parts[number].part.subfile, extent }))
-            }
         }
     }
 }

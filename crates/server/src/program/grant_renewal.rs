@@ -1,23 +1,23 @@
-//! The interface thread gives clients new grants for files that they have open.
+//! Renewal of grants by the interface thread, for files that clients have open.
 
 use pario_net::SpaceId;
 use pario_proto::{Failure, FileRecord, Grant, Identity, ORPHAN_RIGHTS_VERSION, Opened};
 
 use super::interface::Interface;
 use crate::grant_window::is_past;
+use crate::node_state::InterfaceState;
 use crate::open_files::OpenFile;
-use crate::shared::Names;
 
 impl Interface {
-    /// Another grant for an open file. As long as the rights of the file have not changed, who had
-    /// it open may go on, as everywhere; otherwise the permissions are checked again.
+    /// Returns a new grant for an open file. If the rights of the file have not changed, a client
+    /// keeps its access; otherwise the node checks the permissions again.
     ///
-    /// A handle of before a restart of this node is not known. Then the last grant shows what was
-    /// open: one that has not expired is as good as the handle, with an older one the permissions
-    /// are checked again.
+    /// After a restart this node does not know older handles. Then the last grant shows what the
+    /// client had open: a valid one counts like the handle; with an expired one the node checks the
+    /// permissions again.
     pub(super) fn renew(
         &self,
-        names: &Names,
+        names: &InterfaceState,
         space: SpaceId,
         who: &Identity,
         handle: u64,
@@ -26,19 +26,19 @@ impl Interface {
         let epoch = names.grant_epochs.lock().issue();
         let (open, is_trusted) = match names.open_files.get(handle, space) {
             Some(open) => (open, true),
-            None => (self.shown_by(names, space, who, last)?, !is_past(last.epoch, epoch)),
+            None => (self.open_file_of(names, space, who, last)?, !is_past(last.epoch, epoch)),
         };
         let file = open.record.id;
         let Some(record) = names.namespace.record(file)? else {
-            if !names.open_files.is_kept(file) {
+            if !names.open_files.is_deleted_but_open(file) {
                 return Err(Failure::Deleted { file });
             }
-            // Deleted, but still open: rights cannot change any more.
+            // The file is deleted but still open, so its rights cannot change.
             let mut orphan = open.record.clone();
             orphan.rights_version = ORPHAN_RIGHTS_VERSION;
             return Ok(self.renewed(names, &open, orphan, handle, epoch));
         };
-        if is_trusted && self.is_same_right(last, &record, &open) {
+        if is_trusted && self.is_of_current_rights(last, &record, &open) {
             return Ok(self.renewed(names, &open, record, handle, epoch));
         }
         let stale = || Failure::StaleHandle { node: self.shared.name().to_owned() };
@@ -50,8 +50,8 @@ impl Interface {
         Ok(self.renewed(names, &open, record, handle, epoch))
     }
 
-    /// Whether a grant was issued for the rights that an open file has now.
-    fn is_same_right(&self, last: &Grant, record: &FileRecord, open: &OpenFile) -> bool {
+    /// Returns whether a grant was issued for the current rights of an open file.
+    fn is_of_current_rights(&self, last: &Grant, record: &FileRecord, open: &OpenFile) -> bool {
         let is_of_open = last.file == record.id && last.uid == open.identity.uid;
         is_of_open
             && last.access == open.access
@@ -59,10 +59,10 @@ impl Interface {
             && self.shared.grants.is_genuine(last)
     }
 
-    /// The open file of which only a grant is left.
-    fn shown_by(
+    /// Returns the open file that a grant shows, if its handle is unknown.
+    fn open_file_of(
         &self,
-        names: &Names,
+        names: &InterfaceState,
         space: SpaceId,
         who: &Identity,
         last: &Grant,
@@ -82,7 +82,7 @@ impl Interface {
 
     fn renewed(
         &self,
-        names: &Names,
+        names: &InterfaceState,
         open: &OpenFile,
         record: FileRecord,
         handle: u64,

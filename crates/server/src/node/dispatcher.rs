@@ -1,4 +1,5 @@
-//! The door: who asks, whether they may, and which operation answers.
+//! The dispatcher: receives the requests of clients, checks who sends each one, and passes it to
+//! the operation that answers.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -7,7 +8,9 @@ use std::sync::Arc;
 
 use pario_flow::{OperationRef, RunningProgram, Token};
 use pario_net::wire::BULK_BYTES;
-use pario_net::{Bulk, FilePart, IncomingRequest, RecvError, RpcServer, Sender, SpaceId};
+use pario_net::{
+    Bulk, FilePart, IncomingRequest, RecvError, RpcServer, Sender, SpaceId, panic_text,
+};
 use pario_proto::{
     CheckRequest, DiskId, FILES_LIMIT, Failure, GROUPS_LIMIT, Grant, Identity, NamespaceRequest,
     PROTOCOL_VERSION, PeerKind, PeerRequest, RANGES_LIMIT, Reply, ReplyMessage, Request,
@@ -15,160 +18,162 @@ use pario_proto::{
 };
 
 use super::collective_service::CollectiveService;
-use super::turns::{Turn, Turns};
-use super::{informing, joining, monitor, short_cut};
+use super::leader_slot::{LeaderSlot, Leadership};
+use super::{grant_news, joining, monitor, short_cut};
 use crate::check;
 use crate::config::ShortCut;
-use crate::program::{DataCall, NamesCall, Operations, Storage, Work, answer};
+use crate::node_state::{NodeState, RequestTicket};
+use crate::program::{DataCall, NamesCall, NodeTask, Operations, Storage, plain_reply};
 use crate::protocol::NodeProtocol;
-use crate::reporter::Reporter;
+use crate::reply_sender::ReplySender;
 use crate::sessions::Session;
-use crate::shared::{Shared, Ticket};
 
 type Port = RpcServer<NodeProtocol>;
 
-/// Threads at the door: one receives, others wait for a disk or to receive in its place.
-pub const THREADS: usize = 4;
+/// Threads of the dispatcher. One receives requests; the others wait for a disk or stand by.
+pub const DISPATCH_THREADS: usize = 4;
 
-/// The door of a node.
-pub struct Door {
-    pub(super) shared: Arc<Shared>,
+/// The dispatcher of a node.
+pub struct Dispatcher {
+    pub(super) shared: Arc<NodeState>,
     pub(super) run: Arc<RunningProgram>,
     pub(super) operations: Operations,
     collectives: CollectiveService,
     port: Port,
-    turns: Turns,
+    leader_slot: LeaderSlot,
 }
 
-impl Door {
-    /// The door of a node whose program runs.
+impl Dispatcher {
+    /// Creates the dispatcher of a node whose program runs.
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<NodeState>,
         run: Arc<RunningProgram>,
         operations: Operations,
         port: Port,
     ) -> Self {
         let collectives = CollectiveService::new(shared.clone(), run.clone(), operations);
-        Self { shared, run, operations, collectives, port, turns: Turns::default() }
+        Self { shared, run, operations, collectives, port, leader_slot: LeaderSlot::default() }
     }
 
-    /// Warns of processes that wait for each other too long, until the node is asked to stop.
-    pub fn watch(&self) {
+    /// Logs a warning for each process that waits too long for another one. Returns when the node
+    /// stops.
+    pub fn warn_of_long_waits(&self) {
         self.collectives.warn_of_long_waits();
     }
 
-    /// Lets questions in until the node's space is closed, when it is this thread's turn.
+    /// Receives and dispatches requests while this thread leads. Returns when the node's space is
+    /// closed.
     ///
-    /// A panic ends the request that it happens in, and nothing else: its [`Reporter`] answers the
-    /// client, its ticket and its shares are given back, and the thread goes on with the turn, if it
-    /// still has it.
+    /// A panic ends only its own request: the [`ReplySender`] answers the client, the ticket and
+    /// the shares of the request are released, and the thread continues to lead if no standby has
+    /// taken over.
     pub fn serve(&self, is_first: bool) {
-        let mut has_turn = is_first || self.turns.wait();
-        while has_turn {
-            let turn = self.turns.held();
+        let mut is_leader = is_first || self.leader_slot.wait();
+        while is_leader {
+            let leadership = self.leader_slot.leadership();
             let kind = Cell::new("receiving");
-            let served = catch_unwind(AssertUnwindSafe(|| self.serve_next(&turn, &kind)));
+            let served = catch_unwind(AssertUnwindSafe(|| self.serve_next(&leadership, &kind)));
             match served {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(panic) => tell_panic(kind.get(), &*panic),
+                Err(panic) => log_panic(kind.get(), &*panic),
             }
-            has_turn = turn.is_held() || self.turns.wait();
+            is_leader = leadership.is_held() || self.leader_slot.wait();
         }
-        self.turns.close();
+        self.leader_slot.close();
     }
 
-    /// Receives and dispatches the next question; false when none will come any more. `kind` becomes
-    /// that of the question.
-    fn serve_next(&self, turn: &Turn<'_>, kind: &Cell<&'static str>) -> bool {
+    /// Receives and dispatches the next request; `false` after the last one. Sets `kind` to the
+    /// kind of the request.
+    fn serve_next(&self, leadership: &Leadership<'_>, kind: &Cell<&'static str>) -> bool {
         match self.port.recv() {
-            Ok(asked) => {
-                kind.set(asked.request.request.kind());
-                self.let_in(asked, turn);
+            Ok(incoming) => {
+                kind.set(incoming.request.request.kind());
+                self.dispatch(incoming, leadership);
             }
             Err(RecvError::Lost { space, .. }) => {
                 kind.set("the loss of a client");
-                self.lose(space);
+                self.remove_client(space);
             }
             Err(RecvError::Closed { .. }) => return false,
-            Err(error) => tracing::warn!(%error, "a question that cannot be understood"),
+            Err(error) => tracing::warn!(%error, "the dispatcher drops a malformed request"),
         }
         true
     }
 
-    /// A client is gone. Each step is done even if another one panics.
-    fn lose(&self, space: SpaceId) {
+    /// Removes a client whose link is lost. Every step runs, even if another one panics.
+    fn remove_client(&self, space: SpaceId) {
         let steps: [&dyn Fn(); 4] = [
-            &|| self.shared.sessions.leave(space),
-            &|| self.shared.calls.lose(space),
+            &|| self.shared.sessions.close(space),
+            &|| self.shared.calls.remove_client(space),
             &|| self.collectives.remove_process(space),
-            &|| self.shared.names.iter().for_each(|names| names.lose(space)),
+            &|| self.shared.names.iter().for_each(|names| names.remove_client(space)),
         ];
         for step in steps {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(step)) {
-                tell_panic("the loss of a client", &*panic);
+                log_panic("the loss of a client", &*panic);
             }
         }
     }
 
-    /// Lets a question in.
-    fn let_in(&self, asked: IncomingRequest<NodeProtocol>, turn: &Turn<'_>) {
-        let IncomingRequest { request: question, sender: from, responder } = asked;
-        let RequestMessage { request, data } = question;
-        let session = self.shared.sessions.of(from.space);
+    /// Checks a request and passes it to the operation that answers.
+    fn dispatch(&self, incoming: IncomingRequest<NodeProtocol>, leadership: &Leadership<'_>) {
+        let IncomingRequest { request: message, sender: from, responder } = incoming;
+        let RequestMessage { request, data } = message;
+        let session = self.shared.sessions.get(from.space);
         let node = self.shared.label.clone();
         let logs = (self.shared.audit.clone(), self.shared.events.clone());
         let client = session.clone().ok_or_else(|| from.clone());
         let meter = self.shared.requests.of(request.kind());
-        let reporter = Reporter::new(responder, node, request.kind(), client, logs, meter);
+        let reply = ReplySender::new(responder, node, request.kind(), client, logs, meter);
         if let Request::Hello { version, identity, client, peer } = request {
             let welcome = self.hello(&from, version, identity, (client, peer));
-            return reporter.send(answer(welcome));
+            return reply.send(plain_reply(welcome));
         }
         let Some(session) = session else {
-            return reporter.fail(self.refused("say hello first"));
+            return reply.fail(self.refused("say hello first"));
         };
         #[cfg(test)]
-        super::panic_tests::panic_if_wanted(&session, &request);
+        super::panic_tests::panic_if_requested(&session, &request);
         let needs_names = matches!(request, Request::Namespace(_) | Request::OpenForAll { .. });
         if needs_names
             && let Some(failure) = self.shared.rebuild.refusal(&self.shared.config, self.shared.me)
         {
-            return reporter.fail(failure);
+            return reply.fail(failure);
         }
         match request {
             Request::Map => {
                 let map = self.shared.map.read().clone();
-                reporter.send(answer(Ok(Reply::Map(map))));
+                reply.send(plain_reply(Ok(Reply::Map(map))));
             }
             Request::Status => {
-                reporter.send(answer(Ok(Reply::Status(Box::new(monitor::status(&self.shared))))))
+                reply.send(plain_reply(Ok(Reply::Status(Box::new(monitor::status(&self.shared))))))
             }
             Request::FileSystems => {
                 let devices = self.shared.disks.devices();
-                reporter.send(answer(Ok(Reply::FileSystems(devices))));
+                reply.send(plain_reply(Ok(Reply::FileSystems(devices))));
             }
             Request::Stop => {
-                let stopped = self.administrators_only(&session, "stop the node");
+                let stopped = self.check_administrator(&session, "stop the node");
                 self.note_administration(&session, "stop the node", &stopped);
                 if stopped.is_ok() {
                     let (name, uid) = (&session.name, session.identity.uid);
                     let node = self.shared.name();
                     tracing::info!("node {node} is stopping: {name}, user {uid}, has asked for it");
                 }
-                reporter.send(answer(stopped.map(|()| Reply::Done)));
+                reply.send(plain_reply(stopped.map(|()| Reply::Done)));
                 if self.shared.is_administrator(&session.identity) {
-                    self.shared.stopping.ask();
+                    self.shared.shutdown.request();
                 }
             }
-            // Whoever waits for others does not hold up a node that stops.
+            // Collective calls take no ticket: a node that stops does not wait for ranks.
             Request::Job { member, number, call } => {
-                self.collectives.job_call(&session, member, number, call, reporter);
+                self.collectives.job_call(&session, member, number, call, reply);
             }
             Request::OpenForAll { member, open } => {
-                self.collectives.open_for_all(&session, &member, open, reporter);
+                self.collectives.open_for_all(&session, &member, open, reply);
             }
-            Request::Jobs => reporter.send(answer(self.collectives.jobs(&session))),
+            Request::Jobs => reply.send(plain_reply(self.collectives.jobs(&session))),
             Request::Reset { files } => {
                 let reset = self.collectives.reset(&session, &files);
                 let object = match files.as_slice() {
@@ -176,161 +181,166 @@ impl Door {
                     files => format!("reset {} files, first {}", files.len(), files[0]),
                 };
                 self.note_administration(&session, &object, &reset);
-                reporter.send(answer(reset));
+                reply.send(plain_reply(reset));
             }
-            Request::Shared(request) => {
-                self.collectives.file_call(&session, request, &data, reporter)
-            }
-            Request::Lock(request) => self.collectives.lock_call(&session, request, reporter),
-            Request::LockWaits => reporter.send(answer(self.collectives.lock_waits(&session))),
-            Request::Process(request) => self.process(&session, request, data, reporter),
+            Request::Shared(request) => self.collectives.file_call(&session, request, &data, reply),
+            Request::Lock(request) => self.collectives.lock_call(&session, request, reply),
+            Request::LockWaits => reply.send(plain_reply(self.collectives.lock_waits(&session))),
+            Request::Process(request) => self.process(&session, request, data, reply),
             Request::Team { job, call } => {
-                reporter.send(answer(self.collectives.team_call(&session, job, call)));
+                reply.send(plain_reply(self.collectives.team_call(&session, job, call)));
             }
             request => match self.shared.begin() {
-                Ok(ticket) if needs(&request).is_some() => {
-                    self.data(&session, (request, data), turn, reporter, ticket);
+                Ok(ticket) if required_grant(&request).is_some() => {
+                    self.serve_data(&session, (request, data), leadership, reply, ticket);
                 }
-                Ok(ticket) => self.work(&session, request, reporter, ticket),
-                Err(failure) => reporter.fail(failure),
+                Ok(ticket) => self.start_task(&session, request, reply, ticket),
+                Err(failure) => reply.fail(failure),
             },
         }
     }
 
-    /// Something with a subfile: done at once, or by the storage thread of its disk.
-    fn data(
+    /// Serves a request on a subfile: at once on this thread, or on the storage thread of its disk.
+    fn serve_data(
         &self,
         session: &Session,
         (request, data): (Request, Vec<Bulk>),
-        turn: &Turn<'_>,
-        reporter: Reporter,
-        ticket: Ticket,
+        leadership: &Leadership<'_>,
+        reply: ReplySender,
+        ticket: RequestTicket,
     ) {
         let call = match self.data_call(session, request, data) {
             Ok(call) => call,
-            Err(failure) => return reporter.fail(failure),
+            Err(failure) => return reply.fail(failure),
         };
-        if reporter.takes_files()
+        if reply.takes_files()
             && let Some((found, part)) = self.find_cached(&call)
         {
-            return reporter.send_file(found, part);
+            return reply.send_file(found, part);
         }
-        if let Err(failure) = self.queue(&call) {
-            return reporter.fail(failure);
+        if let Err(failure) = self.enqueue(&call) {
+            return reply.fail(failure);
         }
-        // What is to be written is in the cache of this thread's processor, and the page cache
-        // takes it at once, unless there is too much that the disk has not written yet, or the disk
-        // behaves like a slower one.
+        // This thread has the bytes in its processor cache, and the page cache usually takes them
+        // at once. It does not if the disk has too much to write back, or is configured as a slower
+        // disk.
         let disk = self.shared.disks.disk(call.disk);
-        // The interface node may have to be asked whether the subfile was ever there.
-        let must_ask = self.shared.names.is_none()
+        // Only the interface node knows whether the subfile was ever synced.
+        let must_ask_interface = self.shared.names.is_none()
             && call
                 .subfile()
                 .is_some_and(|(grant, part)| !disk.is_known(grant.file, part.subfile.0));
         if matches!(call.request, Request::Write { .. })
-            && !must_ask
+            && !must_ask_interface
             && !disk.is_slow
             && disk.load.stalled_for().is_none()
-            && let Some(working) = turn.begin()
+            && let Some(long_work) = leadership.begin()
         {
             let mut storage = Storage::new(self.shared.clone());
             #[cfg(test)]
-            super::panic_tests::panic_in_work_if_wanted(session, &disk.load, call.bytes());
+            super::panic_tests::panic_in_work_if_requested(session, &disk.load, call.bytes());
             let written = storage.serve(call);
-            drop(working);
-            // Who receives next sends what is gathered before it waits.
-            match turn.is_held() {
-                true => reporter.send(written),
-                false => reporter.send_now(written),
+            drop(long_work);
+            // The leader sends collected replies before it waits for the next request.
+            match leadership.is_held() {
+                true => reply.send(written),
+                false => reply.send_now(written),
             }
             drop(ticket);
             return;
         }
         let bytes = call.bytes();
-        let operation = if must_ask { self.operations.find_data } else { self.operations.data };
-        if !self.start(operation, call, reporter, ticket) {
-            disk.load.leave(bytes);
+        let operation =
+            if must_ask_interface { self.operations.find_data } else { self.operations.data };
+        if !self.start(operation, call, reply, ticket) {
+            disk.load.dequeue(bytes);
         }
     }
 
-    fn work(&self, session: &Arc<Session>, request: Request, reporter: Reporter, ticket: Ticket) {
+    fn start_task(
+        &self,
+        session: &Arc<Session>,
+        request: Request,
+        reply: ReplySender,
+        ticket: RequestTicket,
+    ) {
         let operations = &self.operations;
         let (space, who) = (session.space, session.identity.clone());
-        let begun = match request {
+        let task = match request {
             Request::Namespace(request @ NamespaceRequest::SetRights { .. }) => {
                 let call = NamesCall { space, who, request };
-                self.start(operations.set_rights, call, reporter, ticket);
+                self.start(operations.set_rights, call, reply, ticket);
                 return;
             }
             Request::Namespace(request) => {
                 let call = NamesCall { space, who, request };
-                self.start(operations.names, call, reporter, ticket);
+                self.start(operations.names, call, reply, ticket);
                 return;
             }
             Request::Measure { files } => self.measure(session, files),
             Request::SyncMany { subfiles } => self.sync_many(session, subfiles),
-            Request::Check(what) => return self.check(session, what, reporter, ticket),
+            Request::Check(what) => return self.check(session, what, reply, ticket),
             Request::Peer(request) => {
                 if !session.is_node {
-                    return reporter.fail(self.refused("only nodes of the cluster may ask this"));
+                    return reply.fail(self.refused("only nodes of the cluster may ask this"));
                 }
-                return self.peer(session, request, reporter, ticket);
+                return self.serve_peer(session, request, reply, ticket);
             }
             _ => Err(self.refused("it does not know this request")),
         };
-        match begun {
-            Ok(work) => {
-                self.start(operations.here, work, reporter, ticket);
+        match task {
+            Ok(task) => {
+                self.start(operations.perform_task, task, reply, ticket);
             }
-            Err(failure) => reporter.fail(failure),
+            Err(failure) => reply.fail(failure),
         }
     }
 
-    /// Tells the audit log what an administrator has done. The reporter tells it of refusals.
+    /// Records an administrator's action in the audit log. The reply sender records refusals.
     fn note_administration<T>(&self, session: &Session, object: &str, result: &Result<T, Failure>) {
         let who = (session.identity.uid, session.name.as_str());
         self.shared.audit.note_administration(who, object.to_owned(), result);
     }
 
-    /// Lets a request wait for its disk. If too many do, everybody waits in front of the door as
-    /// long as the disk gets on; for one that does not, nobody may.
-    fn queue(&self, call: &DataCall) -> Result<(), Failure> {
+    /// Adds a request to the queue of its disk. If the queue is full, the dispatcher waits as long
+    /// as the disk makes progress, and refuses the request if the disk has stalled.
+    fn enqueue(&self, call: &DataCall) -> Result<(), Failure> {
         let disk = self.shared.disks.disk(call.disk);
-        while disk.load.is_crowded() {
+        while disk.load.is_full() {
             if let Some(stalled) = disk.load.stalled_for() {
-                return Err(disk.overrun(stalled));
+                return Err(disk.stall_failure(stalled));
             }
             disk.load.wait_for_room();
         }
-        disk.load.arrive(call.bytes());
+        disk.load.enqueue(call.bytes());
         Ok(())
     }
 
-    /// Calls an operation; its result goes to the client from the thread that has it. False if the
-    /// program has stopped.
+    /// Starts an operation; the thread that has its result replies to the client. Returns `false`
+    /// if the program has stopped.
     pub(super) fn start<I: Token>(
         &self,
         operation: OperationRef<I, ReplyMessage<Bulk>>,
         input: I,
-        reporter: Reporter,
-        ticket: Ticket,
+        reply: ReplySender,
+        ticket: RequestTicket,
     ) -> bool {
         let node = self.shared.name().to_owned();
-        let begun = self.run.start_then(operation, input, move |result| {
+        let started = self.run.start_then(operation, input, move |result| {
             let result = result.unwrap_or_else(|error| {
-                answer(Err(Failure::Internal { node, why: error.to_string() }))
+                plain_reply(Err(Failure::Internal { node, why: error.to_string() }))
             });
-            reporter.send_now(result);
+            reply.send_now(result);
             drop(ticket);
         });
-        if let Err(error) = &begun {
-            tracing::error!(%error, "an operation cannot be called");
+        if let Err(error) = &started {
+            tracing::error!(%error, "cannot start an operation of the node");
         }
-        begun.is_ok()
+        started.is_ok()
     }
 
-    /// What is read that is in the page cache goes from there to the socket: no storage thread is
-    /// woken for it, and none of it is copied here. Everything else may have to wait for a disk.
+    /// Returns a range that is in the page cache, to be sent from there to the socket without a
+    /// copy and without a storage thread. Any other read may wait for a disk.
     fn find_cached(&self, call: &DataCall) -> Option<(ReplyMessage<Bulk>, FilePart)> {
         let Request::Read { grant, part, ranges } = &call.request else { return None };
         let [range] = ranges.as_slice() else { return None };
@@ -346,14 +356,14 @@ impl Door {
         Some((ReplyMessage { result, data: vec![Bulk::new()] }, part))
     }
 
-    /// A request for a subfile: which disk it concerns, and whether it was granted.
+    /// Checks the grant of a request on a subfile, and finds its disk.
     fn data_call(
         &self,
         session: &Session,
         request: Request,
         data: Vec<Bulk>,
     ) -> Result<DataCall, Failure> {
-        let Some((grant, disk, read, write)) = needs(&request) else {
+        let Some((grant, disk, read, write)) = required_grant(&request) else {
             return Err(self.refused("it does not know this request"));
         };
         self.check_grant(session, grant, read, write)?;
@@ -380,9 +390,11 @@ impl Door {
         &self,
         session: &Session,
         files: Vec<(Grant, Vec<SubfileLocation>)>,
-    ) -> Result<Work, Failure> {
+    ) -> Result<NodeTask, Failure> {
         if files.iter().map(|(_, parts)| parts.len()).sum::<usize>() > RANGES_LIMIT {
-            return Err(self.refused("too many subfiles are to be measured at once"));
+            return Err(
+                self.refused(&format!("a request measures at most {RANGES_LIMIT} subfiles"))
+            );
         }
         let mut measured = Vec::with_capacity(files.len());
         for (grant, parts) in files {
@@ -392,37 +404,37 @@ impl Door {
             let parts: Result<Vec<_>, Failure> = parts.iter().map(part).collect();
             measured.push((grant, parts?));
         }
-        Ok(Work::Measure { files: measured })
+        Ok(NodeTask::Measure { files: measured })
     }
 
     fn sync_many(
         &self,
         session: &Session,
         subfiles: Vec<(Grant, SubfileLocation)>,
-    ) -> Result<Work, Failure> {
+    ) -> Result<NodeTask, Failure> {
         if subfiles.len() > FILES_LIMIT {
-            let why = format!("at most {FILES_LIMIT} subfiles are synced at once");
+            let why = format!("a request syncs at most {FILES_LIMIT} subfiles");
             return Err(self.refused(&why));
         }
         let check = |(grant, part): (Grant, SubfileLocation)| {
             self.check_grant(session, &grant, false, true)?;
             Ok((self.shared.disks.number_of(part.disk)?, grant, part))
         };
-        Ok(Work::Sync { subfiles: subfiles.into_iter().map(check).collect() })
+        Ok(NodeTask::Sync { subfiles: subfiles.into_iter().map(check).collect() })
     }
 
     fn check(
         &self,
         session: &Arc<Session>,
         what: CheckRequest,
-        reporter: Reporter,
-        ticket: Ticket,
+        reply: ReplySender,
+        ticket: RequestTicket,
     ) {
-        if let Err(failure) = self.administrators_only(session, "check the cluster") {
-            return reporter.fail(failure);
+        if let Err(failure) = self.check_administrator(session, "check the cluster") {
+            return reply.fail(failure);
         }
         let (shared, session) = (self.shared.clone(), session.clone());
-        self.aside("check", reporter, ticket, move || {
+        self.run_in_thread("check", reply, ticket, move || {
             let checked = check::check(&shared, what);
             let object = match what {
                 CheckRequest { is_rebuild: true, .. } => "rebuild the namespace",
@@ -435,21 +447,21 @@ impl Door {
         });
     }
 
-    /// What another node asks for.
-    fn peer(
+    /// Handles a request of another node.
+    fn serve_peer(
         &self,
         session: &Arc<Session>,
         request: PeerRequest,
-        reporter: Reporter,
-        ticket: Ticket,
+        reply: ReplySender,
+        ticket: RequestTicket,
     ) {
         let shared = self.shared.clone();
-        let work = match request {
+        let task = match request {
             PeerRequest::Join { node } => {
                 let session = session.clone();
-                return self.aside("join", reporter, ticket, move || {
+                return self.run_in_thread("join", reply, ticket, move || {
                     let object = format!("join of node {}", node.name);
-                    let joined = joining::enter(&shared, node);
+                    let joined = joining::admit_node(&shared, node);
                     let who = (session.identity.uid, session.name.as_str());
                     shared.audit.note_administration(who, object, &joined);
                     joined
@@ -457,53 +469,53 @@ impl Door {
             }
             PeerRequest::FindFile { file } => {
                 let known = shared.names().and_then(|names| names.known_file(file));
-                return reporter.send(answer(known.map(Reply::File)));
+                return reply.send(plain_reply(known.map(Reply::File)));
             }
             PeerRequest::RepairSubfile { disk, file, subfile } => {
-                return self.aside("repair", reporter, ticket, move || {
+                return self.run_in_thread("repair", reply, ticket, move || {
                     check::repair_subfile(&shared, disk, file, subfile)
                 });
             }
-            PeerRequest::Describe { files } => Work::Describe { files },
-            PeerRequest::RemoveSubfiles { files, epoch } => Work::Remove { files, epoch },
-            PeerRequest::Revoke(revocation) => Work::Revoke(revocation),
+            PeerRequest::Describe { files } => NodeTask::Describe { files },
+            PeerRequest::RemoveSubfiles { files, epoch } => NodeTask::Remove { files, epoch },
+            PeerRequest::Revoke(revocation) => NodeTask::Revoke(revocation),
             PeerRequest::GrantNews { node } => {
-                reporter.send(answer(informing::grant_news(&shared, &node)));
+                reply.send(plain_reply(grant_news::grant_news(&shared, &node)));
                 return;
             }
             PeerRequest::Revocations { node, known_epoch, after } => {
-                return self.aside("revocations", reporter, ticket, move || {
-                    informing::revocations(&shared, &node, known_epoch, after)
+                return self.run_in_thread("revocations", reply, ticket, move || {
+                    grant_news::revocations(&shared, &node, known_epoch, after)
                 });
             }
             PeerRequest::ListSubfiles { after, limit, depth } => {
-                return self.aside("list", reporter, ticket, move || {
+                return self.run_in_thread("list", reply, ticket, move || {
                     check::list_subfiles(&shared, after, limit, depth)
                 });
             }
         };
-        self.start(self.operations.here, work, reporter, ticket);
+        self.start(self.operations.perform_task, task, reply, ticket);
     }
 
-    /// Something that takes long: in a thread of its own.
-    fn aside(
+    /// Runs a long request in a thread of its own.
+    fn run_in_thread(
         &self,
         name: &str,
-        reporter: Reporter,
-        ticket: Ticket,
+        reply: ReplySender,
+        ticket: RequestTicket,
         work: impl FnOnce() -> Result<Reply, Failure> + Send + 'static,
     ) {
         let label = name.to_owned();
-        let begun = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            // Whatever happens, they go when this thread ends.
-            let (reporter, _ticket) = (reporter, ticket);
-            let worked = catch_unwind(AssertUnwindSafe(|| reporter.send(answer(work()))));
+        let started = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            // The thread drops both when it ends, also by a panic.
+            let (reply, _ticket) = (reply, ticket);
+            let worked = catch_unwind(AssertUnwindSafe(|| reply.send(plain_reply(work()))));
             if let Err(panic) = worked {
-                tell_panic(&label, &*panic);
+                log_panic(&label, &*panic);
             }
         });
-        if let Err(error) = begun {
-            tracing::error!(%error, "no thread can be started");
+        if let Err(error) = started {
+            tracing::error!(%error, "cannot start a thread for a request");
         }
     }
 
@@ -518,7 +530,7 @@ impl Door {
         if version != PROTOCOL_VERSION {
             return Err(Failure::Version { node, client: version, server: PROTOCOL_VERSION });
         }
-        if self.shared.stopping.is_asked() {
+        if self.shared.shutdown.is_requested() {
             return Err(Failure::Stopping { node });
         }
         let administrator = &self.shared.administrator;
@@ -544,7 +556,7 @@ impl Door {
             return Err(self.refused(&why));
         }
         let account = self.shared.quotas.account(identity.uid);
-        self.shared.sessions.enter(from.space, client, identity.clone(), is_node, account)?;
+        self.shared.sessions.open(from.space, client, identity.clone(), is_node, account)?;
         let is_near = from.user.is_some() && self.shared.node().short_cut != ShortCut::Off;
         let descriptors = is_near.then(|| short_cut::socket_path(&self.shared));
         Ok(Reply::Welcome {
@@ -555,7 +567,7 @@ impl Door {
         })
     }
 
-    fn administrators_only(&self, session: &Session, action: &str) -> Result<(), Failure> {
+    fn check_administrator(&self, session: &Session, action: &str) -> Result<(), Failure> {
         if self.shared.is_administrator(&session.identity) {
             return Ok(());
         }
@@ -568,8 +580,8 @@ impl Door {
     }
 }
 
-/// What a request for a subfile needs: a grant, a disk, and whether it reads or writes.
-fn needs(request: &Request) -> Option<(&Grant, DiskId, bool, bool)> {
+/// Returns the grant that a request on a subfile needs, its disk, and whether it reads and writes.
+fn required_grant(request: &Request) -> Option<(&Grant, DiskId, bool, bool)> {
     Some(match request {
         Request::Read { grant, part, .. } => (grant, part.disk, true, false),
         Request::Write { grant, part, .. }
@@ -578,7 +590,7 @@ fn needs(request: &Request) -> Option<(&Grant, DiskId, bool, bool)> {
         | Request::SetModified { grant, part, .. }
         | Request::Sync { grant, part } => (grant, part.disk, false, true),
         Request::ReadExtent { grant, disk, .. } => (grant, *disk, true, false),
-        // Who may write extents may know which there are: to delete them all.
+        // A client that may write extents may list them, so that it can delete all of them.
         Request::ListExtents { grant, disk, .. } => (grant, *disk, !grant.access.write, false),
         Request::WriteExtent { grant, disk, .. } | Request::DeleteExtent { grant, disk, .. } => {
             (grant, *disk, false, true)
@@ -587,9 +599,12 @@ fn needs(request: &Request) -> Option<(&Grant, DiskId, bool, bool)> {
     })
 }
 
-/// Logs a panic, with the kind of the request in which it happened.
-fn tell_panic(kind: &str, panic: &(dyn Any + Send)) {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-    tracing::error!(request = kind, panic = text, "a request panicked: it has failed, alone");
+/// Logs a panic with the kind of its request.
+fn log_panic(kind: &str, panic: &(dyn Any + Send)) {
+    let text = panic_text(panic);
+    tracing::error!(
+        request = kind,
+        panic = text,
+        "a request panicked; only this request has failed"
+    );
 }

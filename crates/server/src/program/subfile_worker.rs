@@ -1,88 +1,95 @@
-//! Clerks, one per disk: each makes, measures and removes subfiles of its disk for others. So a disk that does not
-//! answer holds up only what is wanted of it.
+//! Subfile workers, one per disk: each creates, measures, describes, syncs and removes subfiles of
+//! its disk. So a disk that does not answer delays only its own tasks.
 
 use std::sync::Arc;
 
+use pario_flow::Token;
 use pario_net::Bulk;
 use pario_proto::{
     Failure, FileId, Grant, KnownFile, Reply, ReplyMessage, SubfileLocation, SubfileMeasure,
 };
-use serde::{Deserialize, Serialize};
 
-use super::{DataCall, Work, answer};
+use super::{DataCall, NodeTask, plain_reply};
 use crate::disks::{NodeDisk, NodeDisks};
-use crate::shared::Shared;
-use crate::unmade::Found;
+use crate::lazy_subfiles::SubfileLookup;
+use crate::node_state::NodeState;
 
-/// A clerk.
-pub struct Clerk {
-    shared: Arc<Shared>,
+/// A subfile worker.
+pub struct SubfileWorker {
+    shared: Arc<NodeState>,
 }
 
-/// What the clerks of a node have to do for one request.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Tasks {
-    tasks: Vec<Task>,
-    /// How many files are measured; nothing if something else is done.
+/// The tasks of the subfile workers for one request.
+#[derive(Clone, Debug)]
+pub struct SubfileTasks {
+    tasks: Vec<SubfileTask>,
+    /// The number of files to measure; `None` for other requests.
     measured: Option<usize>,
-    /// For each subfile to be synced: whether it is there, before that is known. Nothing if something
-    /// else is done.
+    /// For each subfile to sync: whether it exists, `false` at first. `None` for other requests.
     synced: Option<Vec<Result<bool, Failure>>>,
-    /// What cannot be done by any clerk.
+    /// A failure that concerns no worker.
     failure: Option<Failure>,
 }
 
-/// What one clerk has to do.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Task {
+impl Token for SubfileTasks {}
+
+/// The task of one subfile worker.
+#[derive(Clone, Debug)]
+pub struct SubfileTask {
     /// The number of its disk.
     pub disk: usize,
-    what: What,
+    action: SubfileAction,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-enum What {
+impl Token for SubfileTask {}
+
+#[derive(Clone, Debug)]
+enum SubfileAction {
     /// Removes subfiles.
     Remove(Vec<(FileId, u32)>),
-    /// Writes into descriptions what the namespace says of files.
+    /// Writes what the namespace says of files into their descriptions.
     Describe(Vec<(KnownFile, u32)>),
-    /// Makes and opens flat subfiles.
-    Make(Vec<(Grant, SubfileLocation)>),
-    /// Measures subfiles; with the number of the file among those asked for.
+    /// Creates and opens flat subfiles.
+    Create(Vec<(Grant, SubfileLocation)>),
+    /// Measures subfiles, each with the number of its file in the request.
     Measure { subfiles: Vec<(usize, Grant, SubfileLocation)>, is_strict: bool },
-    /// Makes subfiles durable; with the number of each among those asked for.
+    /// Syncs subfiles, each with its number in the request.
     Sync(Vec<(usize, Grant, SubfileLocation)>),
 }
 
-/// What a clerk has done.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Done {
-    /// Subfiles are measured, or something else is done.
+/// The result of one task.
+#[derive(Clone, Debug)]
+pub enum SubfileTaskResult {
+    /// The sizes of measured subfiles; empty for other tasks.
     Measured(Result<Vec<(usize, SubfileMeasure)>, Failure>),
-    /// Subfiles are durable, as far as they are there.
+    /// For each subfile to sync: whether it exists.
     Synced(Vec<(usize, Result<bool, Failure>)>),
 }
 
-/// What all clerks have done.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Gathered {
-    /// For each file; nothing if something else was done.
+impl Token for SubfileTaskResult {}
+
+/// The results of all tasks of a request.
+#[derive(Clone, Debug)]
+pub struct SubfileTaskResults {
+    /// The sizes of the subfiles of each file; `None` for other requests.
     measures: Option<Vec<Vec<SubfileMeasure>>>,
-    /// For each subfile to be synced; nothing if something else was done.
+    /// For each subfile to sync: whether it exists. `None` for other requests.
     synced: Option<Vec<Result<bool, Failure>>>,
     failure: Option<Failure>,
 }
 
-impl Tasks {
-    /// Which clerk has to do what.
-    pub fn of(work: &Work, disks: &NodeDisks) -> Self {
+impl Token for SubfileTaskResults {}
+
+impl SubfileTasks {
+    /// Returns the tasks of the workers for a task of the node.
+    pub fn of(task: &NodeTask, disks: &NodeDisks) -> Self {
         let (mut tasks, mut failure, mut synced) = (Vec::new(), None, None);
-        let measured = match work {
-            Work::Remove { files, .. } => {
+        let measured = match task {
+            NodeTask::Remove { files, .. } => {
                 for record in files {
                     for (disk, index) in disks.parts_of(record) {
-                        if let What::Remove(subfiles) =
-                            find(&mut tasks, disk, || What::Remove(Vec::new()))
+                        if let SubfileAction::Remove(subfiles) =
+                            action_of(&mut tasks, disk, || SubfileAction::Remove(Vec::new()))
                         {
                             subfiles.push((record.id, index));
                         }
@@ -90,7 +97,7 @@ impl Tasks {
                 }
                 None
             }
-            Work::Describe { files } => {
+            NodeTask::Describe { files } => {
                 for (file, parts) in files {
                     for part in parts {
                         let disk = match disks.number_of(part.disk) {
@@ -100,8 +107,8 @@ impl Tasks {
                                 continue;
                             }
                         };
-                        if let What::Describe(subfiles) =
-                            find(&mut tasks, disk, || What::Describe(Vec::new()))
+                        if let SubfileAction::Describe(subfiles) =
+                            action_of(&mut tasks, disk, || SubfileAction::Describe(Vec::new()))
                         {
                             subfiles.push((file.clone(), part.subfile.0));
                         }
@@ -109,32 +116,36 @@ impl Tasks {
                 }
                 None
             }
-            Work::Make { grant, parts } => {
+            NodeTask::Create { grant, parts } => {
                 for &(disk, part) in parts {
-                    if let What::Make(subfiles) = find(&mut tasks, disk, || What::Make(Vec::new()))
+                    if let SubfileAction::Create(subfiles) =
+                        action_of(&mut tasks, disk, || SubfileAction::Create(Vec::new()))
                     {
                         subfiles.push((grant.clone(), part));
                     }
                 }
                 None
             }
-            Work::Measure { files } => {
+            NodeTask::Measure { files } => {
                 // One lost subfile must not hide the sizes of all other files of a directory.
                 let is_strict = files.len() == 1;
                 for (number, (grant, parts)) in files.iter().enumerate() {
                     for &(disk, part) in parts {
-                        let none = || What::Measure { subfiles: Vec::new(), is_strict };
-                        if let What::Measure { subfiles, .. } = find(&mut tasks, disk, none) {
+                        let none = || SubfileAction::Measure { subfiles: Vec::new(), is_strict };
+                        if let SubfileAction::Measure { subfiles, .. } =
+                            action_of(&mut tasks, disk, none)
+                        {
                             subfiles.push((number, grant.clone(), part));
                         }
                     }
                 }
                 Some(files.len())
             }
-            Work::Sync { subfiles } => {
+            NodeTask::Sync { subfiles } => {
                 for (number, subfile) in subfiles.iter().enumerate() {
                     let Ok((disk, grant, part)) = subfile else { continue };
-                    if let What::Sync(subfiles) = find(&mut tasks, *disk, || What::Sync(Vec::new()))
+                    if let SubfileAction::Sync(subfiles) =
+                        action_of(&mut tasks, *disk, || SubfileAction::Sync(Vec::new()))
                     {
                         subfiles.push((number, grant.clone(), *part));
                     }
@@ -146,62 +157,66 @@ impl Tasks {
                 synced = Some(subfiles.iter().map(unknown).collect());
                 None
             }
-            Work::Revoke(_) => None,
+            NodeTask::Revoke(_) => None,
         };
         Self { tasks, measured, synced, failure }
     }
 
-    /// The numbers of the tasks.
+    /// Returns the numbers of the tasks.
     pub fn numbers(&self) -> std::ops::Range<u64> {
         0..self.tasks.len() as u64
     }
 
-    /// A task by its number.
-    pub fn task(&self, number: u64) -> Option<Task> {
+    /// Returns a task by its number.
+    pub fn task(&self, number: u64) -> Option<SubfileTask> {
         self.tasks.get(usize::try_from(number).ok()?).cloned()
     }
 
-    /// Before any clerk has done anything.
-    pub fn nothing_done(&self) -> Gathered {
+    /// Returns the results before any task is done.
+    pub fn initial_results(&self) -> SubfileTaskResults {
         let measures = self.measured.map(|files| vec![Vec::new(); files]);
-        Gathered { measures, synced: self.synced.clone(), failure: self.failure.clone() }
+        SubfileTaskResults { measures, synced: self.synced.clone(), failure: self.failure.clone() }
     }
 }
 
-/// What a disk's clerk has to do so far.
-fn find(tasks: &mut Vec<Task>, disk: usize, none: impl FnOnce() -> What) -> &mut What {
+/// Returns the action of a disk's worker, which `none` creates.
+fn action_of(
+    tasks: &mut Vec<SubfileTask>,
+    disk: usize,
+    none: impl FnOnce() -> SubfileAction,
+) -> &mut SubfileAction {
     let at = tasks.iter().position(|task| task.disk == disk).unwrap_or_else(|| {
-        tasks.push(Task { disk, what: none() });
+        tasks.push(SubfileTask { disk, action: none() });
         tasks.len() - 1
     });
-    &mut tasks[at].what
+    &mut tasks[at].action
 }
 
-impl Gathered {
-    /// A clerk is done.
-    pub fn add(&mut self, done: Done) {
+impl SubfileTaskResults {
+    /// Adds the result of a task.
+    pub fn add(&mut self, done: SubfileTaskResult) {
         match done {
-            Done::Synced(done) => {
+            SubfileTaskResult::Synced(done) => {
                 for (number, result) in done {
                     if let Some(synced) = &mut self.synced {
                         synced[number] = result;
                     }
                 }
             }
-            Done::Measured(Ok(measured)) => {
+            SubfileTaskResult::Measured(Ok(measured)) => {
                 for (file, measure) in measured {
                     if let Some(measures) = &mut self.measures {
                         measures[file].push(measure);
                     }
                 }
             }
-            Done::Measured(Err(failure)) => self.failure = Some(failure),
+            SubfileTaskResult::Measured(Err(failure)) => self.failure = Some(failure),
         }
     }
 
-    /// What is answered.
-    pub fn answer(self) -> ReplyMessage<Bulk> {
-        answer(match (self.failure, self.measures, self.synced) {
+    /// Returns the reply to the request.
+    pub fn into_reply(self) -> ReplyMessage<Bulk> {
+        plain_reply(match (self.failure, self.measures, self.synced) {
             (Some(failure), ..) => Err(failure),
             (None, Some(measures), _) => Ok(Reply::Measured(measures)),
             (None, None, Some(synced)) => Ok(Reply::SyncedMany(synced)),
@@ -210,31 +225,35 @@ impl Gathered {
     }
 }
 
-impl Clerk {
-    /// A clerk of a node.
-    pub fn new(shared: Arc<Shared>) -> Self {
+impl SubfileWorker {
+    /// Creates a worker of a node.
+    pub fn new(shared: Arc<NodeState>) -> Self {
         Self { shared }
     }
 
-    /// Does what is to be done on its disk.
-    pub fn work(&mut self, task: Task) -> Done {
+    /// Performs a task.
+    pub fn perform(&mut self, task: SubfileTask) -> SubfileTaskResult {
         let disk = self.shared.disks.disk(task.disk);
-        Done::Measured(match task.what {
-            What::Sync(subfiles) => return Done::Synced(self.sync(disk, subfiles)),
-            What::Remove(subfiles) => disk.remove_many(&subfiles).map(|()| Vec::new()),
-            What::Describe(subfiles) => subfiles
+        SubfileTaskResult::Measured(match task.action {
+            SubfileAction::Sync(subfiles) => {
+                return SubfileTaskResult::Synced(self.sync(disk, subfiles));
+            }
+            SubfileAction::Remove(subfiles) => disk.remove_many(&subfiles).map(|()| Vec::new()),
+            SubfileAction::Describe(subfiles) => subfiles
                 .into_iter()
                 .try_for_each(|(file, index)| disk.describe(&file, index))
                 .map(|()| Vec::new()),
-            What::Make(subfiles) => subfiles
+            SubfileAction::Create(subfiles) => subfiles
                 .into_iter()
-                .try_for_each(|(grant, part)| self.shared.flat_made(disk, &grant, part).map(|_| ()))
+                .try_for_each(|(grant, part)| {
+                    self.shared.flat_or_create(disk, &grant, part).map(|_| ())
+                })
                 .map(|()| Vec::new()),
-            What::Measure { subfiles, is_strict } => subfiles
+            SubfileAction::Measure { subfiles, is_strict } => subfiles
                 .into_iter()
                 .map(|(file, grant, part)| match self.measure(disk, &grant, part) {
                     Err(Failure::SubfileMissing { .. }) if !is_strict => {
-                        Ok((file, nothing_of(part)))
+                        Ok((file, absent_measure(part)))
                     }
                     measured => Ok((file, measured?)),
                 })
@@ -242,9 +261,9 @@ impl Clerk {
         })
     }
 
-    /// Finds out whether the subfile of a request is there, or may be made, so that the storage thread
-    /// need not ask the interface node.
-    pub fn find(&mut self, mut call: DataCall) -> DataCall {
+    /// Finds out whether the subfile of a request exists or may be created, so that the storage
+    /// thread need not ask the interface node.
+    pub fn find_subfile(&mut self, mut call: DataCall) -> DataCall {
         let disk = self.shared.disks.disk(call.disk);
         let Some((grant, part)) = call.subfile() else { return call };
         if disk.is_known(grant.file, part.subfile.0) {
@@ -259,7 +278,7 @@ impl Clerk {
         call
     }
 
-    /// Makes subfiles durable; for each, whether it is there.
+    /// Syncs subfiles. Returns for each whether it exists.
     fn sync(
         &self,
         disk: &NodeDisk,
@@ -273,11 +292,11 @@ impl Clerk {
                 continue;
             }
             match self.shared.flat(disk, &grant, part) {
-                Ok(Found::Made(flat)) => {
+                Ok(SubfileLookup::Present(flat)) => {
                     numbers.push(number);
                     flats.push(flat);
                 }
-                Ok(Found::Unmade) => done.push((number, Ok(false))),
+                Ok(SubfileLookup::Lazy) => done.push((number, Ok(false))),
                 Err(failure) => done.push((number, Err(failure))),
             }
         }
@@ -294,8 +313,8 @@ impl Clerk {
     ) -> Result<SubfileMeasure, Failure> {
         let failed = |error| disk.failure(error, NodeDisk::subfile_id(grant.file, part), "measure");
         if disk.has_extents(grant.file, part.subfile.0) {
-            let Some(extents) = self.shared.extents(disk, grant, part)?.made() else {
-                return Ok(nothing_of(part));
+            let Some(extents) = self.shared.extents(disk, grant, part)?.present() else {
+                return Ok(absent_measure(part));
             };
             let stat = extents.stat().map_err(failed)?;
             return Ok(SubfileMeasure {
@@ -303,22 +322,22 @@ impl Clerk {
                 disk_bytes: stat.disk_bytes,
                 extents: stat.extents,
                 modified_ns: stat.modified_ns,
-                ..nothing_of(part)
+                ..absent_measure(part)
             });
         }
-        let Some(flat) = self.shared.flat(disk, grant, part)?.made() else {
-            return Ok(nothing_of(part));
+        let Some(flat) = self.shared.flat(disk, grant, part)?.present() else {
+            return Ok(absent_measure(part));
         };
         Ok(SubfileMeasure {
             len: flat.len().map_err(failed)?,
             disk_bytes: flat.disk_bytes().map_err(failed)?,
             modified_ns: flat.modified_ns().map_err(failed)?,
-            ..nothing_of(part)
+            ..absent_measure(part)
         })
     }
 }
 
-/// The size of a subfile that is not there.
-fn nothing_of(part: SubfileLocation) -> SubfileMeasure {
+/// Returns the size of a subfile that does not exist.
+fn absent_measure(part: SubfileLocation) -> SubfileMeasure {
     SubfileMeasure { subfile: part.subfile, len: 0, disk_bytes: 0, extents: 0, modified_ns: 0 }
 }

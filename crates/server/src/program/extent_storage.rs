@@ -1,56 +1,56 @@
-//! What storage threads do for work with extents.
+//! The steps of storage threads in the processing of extents.
 
 use pario_net::Bulk;
 use pario_proto::{ExtentPlacement, Failure, ProcessTarget, SubfileLocation};
 use pario_store::{ExtentFile, MAX_EXTENT_INDEX};
 
-use super::cut::{CutDone, CutOne};
-use super::process::{Opened, Opening};
+use super::cut::{CutResult, CutTask};
+use super::extent_scheduler::{OpenedSubfile, SubfileToOpen};
+use super::scheduled_extent::{ScheduledExtent, read_extent, stored};
 use super::storage::Storage;
-use super::visit::{Visit, read_extent, stored};
 use crate::disks::NodeDisk;
 use crate::operation::Outcome;
-use crate::processing::{OpenPart, Running};
+use crate::processing::{OpenSubfile, RunningCall};
 
 impl Storage {
-    /// Opens a subfile of a call, and finds out which extents it has if all are wanted.
-    pub fn open_part(&mut self, opening: Opening) -> Opened {
-        let Opening { running, part, disk, .. } = opening;
+    /// Opens a subfile of a call, and lists its extents if the call processes all of them.
+    pub fn open_subfile(&mut self, subfile: SubfileToOpen) -> OpenedSubfile {
+        let SubfileToOpen { running, part, disk, .. } = subfile;
         if running.is_stopped() {
-            return Opened(None);
+            return OpenedSubfile(None);
         }
         let at = running.shared.disks.disk(disk);
         match open(&running, at, part) {
-            Ok((file, runs)) => Opened(Some(OpenPart { part, disk, file, runs })),
+            Ok((file, runs)) => OpenedSubfile(Some(OpenSubfile { part, disk, file, runs })),
             Err(failure) => {
                 running.fail(failure);
-                Opened(None)
+                OpenedSubfile(None)
             }
         }
     }
 
-    /// Writes an extent that a task has made.
-    pub fn put(&mut self, mut visit: Visit) -> Visit {
-        let made = visit.made.take();
-        let running = visit.running.clone();
-        if let Some(made) = made
+    /// Writes an extent that a task has produced.
+    pub fn write_output(&mut self, mut extent: ScheduledExtent) -> ScheduledExtent {
+        let output = extent.output.take();
+        let running = extent.running.clone();
+        if let Some(output) = output
             && !running.is_stopped()
-            && let Outcome::Extent { place, header, body } = made.as_ref()
+            && let Outcome::Extent { place, header, body } = output.as_ref()
             && let Err(failure) = write(&running, *place, header, body)
         {
             running.fail(failure);
         }
-        visit
+        extent
     }
 
-    /// Cuts a part of an extent for another node.
-    pub fn cut(&mut self, one: CutOne) -> CutDone {
-        let CutOne { call, number } = one;
+    /// Cuts a piece of an extent for another node.
+    pub fn cut(&mut self, task: CutTask) -> CutResult {
+        let CutTask { call, number } = task;
         let (_, disk, piece) = &call.pieces[number];
         let disk = self.shared.disks.disk(*disk);
         let cut = || {
             let found = self.shared.extents(disk, &call.grant, piece.part)?;
-            let extent = match found.made() {
+            let extent = match found.present() {
                 Some(file) => read_extent(disk, &file, piece.place)?,
                 None => None,
             };
@@ -62,24 +62,24 @@ impl Storage {
                 why,
             })
         };
-        CutDone { number, bytes: cut() }
+        CutResult { number, bytes: cut() }
     }
 }
 
-/// Extents that follow each other: the first, and how many.
-type Run = (u64, u64);
+/// Consecutive extents: the first one, and their number.
+type ExtentRun = (u64, u64);
 
-/// A subfile, if it has come into being, and which extents it has, if all are wanted.
+/// Opens a subfile, if it exists, and lists its extents if the call processes all of them.
 fn open(
-    running: &Running,
+    running: &RunningCall,
     disk: &NodeDisk,
     part: SubfileLocation,
-) -> Result<(Option<ExtentFile>, Vec<Run>), Failure> {
+) -> Result<(Option<ExtentFile>, Vec<ExtentRun>), Failure> {
     let grant = &running.work.grant;
-    let Some(file) = running.shared.extents(disk, grant, part)?.made() else {
+    let Some(file) = running.shared.extents(disk, grant, part)?.present() else {
         return Ok((None, Vec::new()));
     };
-    let mut runs: Vec<Run> = Vec::new();
+    let mut runs: Vec<ExtentRun> = Vec::new();
     if running.wants_all() {
         for info in file.list(0..=MAX_EXTENT_INDEX) {
             let info = info.map_err(|error| disk.failure(error, file.id(), "list extents"))?;
@@ -93,21 +93,21 @@ fn open(
 }
 
 fn write(
-    running: &Running,
+    running: &RunningCall,
     place: ExtentPlacement,
     header: &[u8],
     body: &[u8],
 ) -> Result<(), Failure> {
     let shared = &running.shared;
     let Some(ProcessTarget { grant, parts }) = &running.work.target else {
-        return Err(missing_target(running, place, "the caller has named no file for it"));
+        return Err(missing_target(running, place, "the caller has named no target file"));
     };
     let Some(part) = parts.get(place.subfile.0 as usize) else {
-        return Err(missing_target(running, place, "the file for it has no such subfile"));
+        return Err(missing_target(running, place, "the target file has no such subfile"));
     };
     let Ok(number) = shared.disks.number_of(part.disk) else {
-        let why = "that subfile is at another node: give the file the layout of the one it is \
-                   made of";
+        let why =
+            "its subfile is on another node: give the target file the layout of the source file";
         return Err(missing_target(running, place, why));
     };
     let disk = shared.disks.disk(number);
@@ -115,7 +115,7 @@ fn write(
         || disk.name.clone(),
         "write",
         || {
-            let file = shared.extents_made(disk, grant, *part)?;
+            let file = shared.extents_or_create(disk, grant, *part)?;
             let written = file.write(place.extent.0, header, body);
             written.map_err(|error| disk.failure(error, file.id(), "write an extent"))
         },
@@ -126,19 +126,19 @@ fn write(
     Ok(())
 }
 
-fn missing_target(running: &Running, place: ExtentPlacement, why: &str) -> Failure {
+fn missing_target(running: &RunningCall, place: ExtentPlacement, why: &str) -> Failure {
     Failure::Operation {
         node: running.shared.name().into(),
         operation: running.work.operation.as_str().into(),
         place: Some(Box::new(place)),
-        why: format!("it has made an extent, but {why}"),
+        why: format!("it has produced an extent, but {why}"),
     }
 }
 
-impl Visit {
-    /// The storage thread of the disk for what was made of the extent.
+impl ScheduledExtent {
+    /// Returns the storage thread of the disk to which the output is written.
     pub fn target_thread(&self) -> usize {
-        let Some(Outcome::Extent { place, .. }) = self.made.as_deref() else { return 0 };
+        let Some(Outcome::Extent { place, .. }) = self.output.as_deref() else { return 0 };
         let target = self.running.work.target.as_ref();
         let part = target.and_then(|target| target.parts.get(place.subfile.0 as usize));
         let disks = &self.running.shared.disks;

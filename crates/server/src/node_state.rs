@@ -1,4 +1,4 @@
-//! What all threads of a node share.
+//! The state that all threads of a node share.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,142 +21,142 @@ use crate::grant_window::{GrantRefusal, GrantWindow};
 use crate::job_memory::JobMemories;
 use crate::lease::Leases;
 use crate::limits::Quotas;
+use crate::map_waiters::MapWaiters;
 use crate::namespace::Namespace;
-use crate::node::describer::Describer;
-use crate::node::janitor::Janitor;
+use crate::node::description_writer::DescriptionWriter;
 use crate::node::missing_namespace::Rebuild;
+use crate::node::subfile_reaper::SubfileReaper;
 use crate::open_files::OpenFiles;
 use crate::operation::Registry;
 use crate::peers::Peers;
-use crate::processing::Calls;
+use crate::processing::RunningCalls;
 use crate::record_locks::RecordLocks;
 use crate::request_meter::RequestMeter;
 use crate::sessions::Sessions;
 use crate::short_cut_traffic::ShortCutTraffic;
-use crate::strangers::Strangers;
 
-/// What all threads of a node share.
-pub struct Shared {
-    /// The cluster as configured.
+/// The state that all threads of a node share.
+pub struct NodeState {
+    /// The configuration of the cluster.
     pub config: Config,
-    /// Which node of it this is.
+    /// The number of this node in it.
     pub me: usize,
     /// The user that runs the node.
     pub administrator: Identity,
     pub disks: NodeDisks,
     pub grants: GrantKey,
     pub leases: Leases,
-    /// What clients read and write by themselves.
+    /// The traffic of clients with the short cut.
     pub short_cut_traffic: ShortCutTraffic,
     pub sessions: Sessions,
-    /// What users have taken of this node.
+    /// The use of limited resources by users.
     pub quotas: Arc<Quotas>,
     /// The name of this node.
     pub label: Arc<str>,
-    /// Requests that this node has answered.
+    /// The counters of answered requests.
     pub requests: RequestMeter,
     pub job_memories: JobMemories,
-    /// What can be done with extents here.
+    /// The operations on extents that this node can run.
     pub operations: Arc<Registry>,
-    /// What is being done with extents here.
-    pub calls: Calls,
+    /// The processing calls at this node.
+    pub calls: RunningCalls,
     pub peers: Peers,
-    pub strangers: Strangers,
+    pub map_waiters: MapWaiters,
     pub audit: Arc<Audit>,
     pub events: Arc<EventLog>,
-    /// The cluster as it is.
+    /// The current map of the cluster.
     pub map: RwLock<ClusterMap>,
     /// Held while the map is written to its file. Never taken while `map` is locked.
     pub map_file: Mutex<()>,
     /// Which grants are valid.
     pub grant_window: RwLock<GrantWindow>,
-    /// Only at the interface node.
-    pub names: Option<Names>,
+    /// Set on the interface node.
+    pub names: Option<InterfaceState>,
     /// The rebuild of the namespace, if the node was started with one.
     pub rebuild: Rebuild,
     pub started: Instant,
-    pub stopping: Stopping,
+    pub shutdown: Shutdown,
 }
 
-/// What only the interface node has.
-pub struct Names {
+/// The state of the interface node.
+pub struct InterfaceState {
     pub namespace: Namespace,
     pub open_files: OpenFiles,
     pub locks: RecordLocks,
-    pub janitor: Janitor,
-    pub describer: Describer,
+    pub subfile_reaper: SubfileReaper,
+    pub description_writer: DescriptionWriter,
     pub grant_epochs: Mutex<GrantEpochs>,
-    /// Nodes that have not acknowledged a revocation, and must load all again.
-    pub untold: Mutex<BTreeSet<usize>>,
-    /// Where the next file begins.
+    /// Nodes that have not acknowledged a revocation, and must load all of them again.
+    pub uninformed_nodes: Mutex<BTreeSet<usize>>,
+    /// The number of the disk on which the next file begins.
     pub next_first_disk: AtomicU64,
 }
 
-impl Names {
-    /// A client has closed a file. What it had locked is free, unless it has opened it once more;
-    /// and if it was deleted and nobody else has it open, its subfiles go.
+impl InterfaceState {
+    /// Closes a file of a client. Releases its locks, unless the client has opened the file once
+    /// more. Removes the subfiles if the file is deleted and no other client has it open.
     pub fn close(&self, handle: u64, space: SpaceId) {
         let Some((file, _)) = self.open_files.find(handle, space) else { return };
         if let Some(record) = self.open_files.close(handle, space) {
-            self.janitor.remove(record);
+            self.subfile_reaper.remove(record);
         }
         self.locks.close(&self.open_files, file, space);
     }
 
-    /// A client is gone, with all that it had open.
-    pub fn lose(&self, space: SpaceId) {
-        for record in self.open_files.leave(space) {
-            self.janitor.remove(record);
+    /// Closes all files of a lost client.
+    pub fn remove_client(&self, space: SpaceId) {
+        for record in self.open_files.close_all_of(space) {
+            self.subfile_reaper.remove(record);
         }
         self.locks.lose(space);
     }
 }
 
-/// Whether the node is stopping, and how many requests are under way.
+/// Whether the node stops, and the requests under way.
 #[derive(Default)]
-pub struct Stopping {
-    is_asked: AtomicBool,
-    state: Mutex<UnderWay>,
+pub struct Shutdown {
+    is_requested: AtomicBool,
+    state: Mutex<RequestsUnderWay>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct UnderWay {
+struct RequestsUnderWay {
     requests: HashMap<u64, Instant>,
     next: u64,
 }
 
-/// A request that is under way; it is over when this is dropped.
-pub struct Ticket {
-    shared: Arc<Shared>,
+/// A request under way; it ends when this is dropped.
+pub struct RequestTicket {
+    shared: Arc<NodeState>,
     number: u64,
 }
 
-impl Shared {
-    /// The configuration of this node.
+impl NodeState {
+    /// Returns the configuration of this node.
     pub fn node(&self) -> &NodeConfig {
         &self.config.nodes[self.me]
     }
 
-    /// The name of this node.
+    /// Returns the name of this node.
     pub fn name(&self) -> &str {
         &self.node().name
     }
 
-    /// What the interface node has; others refuse.
-    pub fn names(&self) -> Result<&Names, Failure> {
+    /// Returns the state of the interface node; fails on other nodes.
+    pub fn names(&self) -> Result<&InterfaceState, Failure> {
         self.names.as_ref().ok_or_else(|| Failure::NotInterface {
             node: self.name().to_owned(),
             interface: self.config.nodes[self.config.interface].name.clone(),
         })
     }
 
-    /// Whether a user may administer the cluster.
+    /// Returns whether a user may administer the cluster.
     pub fn is_administrator(&self, who: &Identity) -> bool {
         who.is_root() || who.uid == self.administrator.uid
     }
 
-    /// Whether a grant allows this, here and now.
+    /// Checks that a grant is valid now, and allows reading or writing.
     pub fn check_grant(&self, grant: &Grant, read: bool, write: bool) -> Result<(), Failure> {
         let bad = |why: &str| Failure::BadGrant { file: grant.file, why: why.to_owned() };
         if !self.grants.is_genuine(grant) {
@@ -179,7 +179,7 @@ impl Shared {
         })
     }
 
-    /// From now on grants of older versions of a file's rights are not valid here.
+    /// Revokes grants of older versions of a file's rights on this node.
     pub fn revoke(&self, revocation: Revocation) {
         let is_news = self.grant_window.write().revoke(revocation);
         let (file, is_removed) =
@@ -188,12 +188,12 @@ impl Shared {
             && !is_removed
             && let Err(error) = self.leases.raise(file)
         {
-            tracing::error!(%file, %error, "clients cannot be told that rights have changed");
+            tracing::error!(%file, %error, "the lease cannot be raised; clients with descriptors do not learn that rights have changed");
         }
     }
 
-    /// No grant of these files is valid here any more: their subfiles are removed.
-    pub fn bury(&self, files: &[FileRecord], epoch: u64) {
+    /// Revokes all grants of files whose subfiles are being removed.
+    pub fn revoke_removed(&self, files: &[FileRecord], epoch: u64) {
         let mut window = self.grant_window.write();
         for record in files {
             let first_valid = REMOVED_RIGHTS_VERSION;
@@ -201,71 +201,71 @@ impl Shared {
         }
     }
 
-    /// The grant epoch as this node knows it.
+    /// Returns the grant epoch that this node knows.
     pub fn known_grant_epoch(&self) -> u64 {
         self.grant_window.read().epoch().unwrap_or(0)
     }
 
-    /// A grant with which this node goes on to work for a client whose own may have expired since it
-    /// was checked.
+    /// Returns a grant with which this node continues to work for a client, whose own grant may
+    /// have expired since it was checked.
     pub fn reissue(&self, grant: &Grant) -> Grant {
         self.grants.reissue(grant, self.known_grant_epoch())
     }
 
-    /// Notes a request; none once the node is stopping.
-    pub fn begin(self: &Arc<Self>) -> Result<Ticket, Failure> {
-        let mut state = self.stopping.state.lock();
-        if self.stopping.is_asked() {
+    /// Registers a request; fails if the node stops.
+    pub fn begin(self: &Arc<Self>) -> Result<RequestTicket, Failure> {
+        let mut state = self.shutdown.state.lock();
+        if self.shutdown.is_requested() {
             return Err(Failure::Stopping { node: self.name().to_owned() });
         }
         let number = state.next;
         state.next += 1;
         state.requests.insert(number, Instant::now());
-        Ok(Ticket { shared: self.clone(), number })
+        Ok(RequestTicket { shared: self.clone(), number })
     }
 }
 
-impl Drop for Ticket {
+impl Drop for RequestTicket {
     fn drop(&mut self) {
-        let stopping = &self.shared.stopping;
-        let mut state = stopping.state.lock();
+        let shutdown = &self.shared.shutdown;
+        let mut state = shutdown.state.lock();
         state.requests.remove(&self.number);
-        if state.requests.is_empty() && stopping.is_asked() {
-            stopping.changed.notify_all();
+        if state.requests.is_empty() && shutdown.is_requested() {
+            shutdown.changed.notify_all();
         }
     }
 }
 
-impl Stopping {
-    /// New requests are refused from now on.
-    pub fn ask(&self) {
+impl Shutdown {
+    /// Requests the stop of the node: it refuses new requests from now on.
+    pub fn request(&self) {
         let _state = self.state.lock();
-        self.is_asked.store(true, Ordering::SeqCst);
+        self.is_requested.store(true, Ordering::SeqCst);
         self.changed.notify_all();
     }
 
-    /// Whether the node is stopping.
-    pub fn is_asked(&self) -> bool {
-        self.is_asked.load(Ordering::SeqCst)
+    /// Returns whether the stop is requested.
+    pub fn is_requested(&self) -> bool {
+        self.is_requested.load(Ordering::SeqCst)
     }
 
-    /// Waits until the node is asked to stop.
-    pub fn wait_until_asked(&self) {
+    /// Waits until the stop is requested.
+    pub fn wait_until_requested(&self) {
         let mut state = self.state.lock();
-        while !self.is_asked() {
+        while !self.is_requested() {
             self.changed.wait(&mut state);
         }
     }
 
-    /// Waits for a while, or until the node is asked to stop.
+    /// Waits for a time, or until the stop is requested.
     pub fn pause(&self, time: Duration) {
         let mut state = self.state.lock();
-        if !self.is_asked() {
+        if !self.is_requested() {
             self.changed.wait_for(&mut state, time);
         }
     }
 
-    /// Waits until nothing is under way, but not after the deadline; whether that is so.
+    /// Waits until no request is under way, or until the deadline. Returns whether no request is.
     pub fn wait_until_idle(&self, deadline: Instant) -> bool {
         let mut state = self.state.lock();
         while !state.requests.is_empty() {
@@ -276,7 +276,7 @@ impl Stopping {
         true
     }
 
-    /// How many requests are under way, and since when the oldest is, in milliseconds.
+    /// Returns the number of requests under way, and the age of the oldest in milliseconds.
     pub fn under_way(&self) -> (u64, u64) {
         let state = self.state.lock();
         let oldest = state

@@ -1,5 +1,5 @@
-//! The interface thread gives new files their names. Subfiles come into being later, each with its
-//! first byte: so a file is there with one transaction, or it is not.
+//! Creation of files by the interface thread. A file exists after one transaction, because each
+//! subfile is created later, with its first byte.
 
 use std::sync::atomic::Ordering;
 
@@ -10,36 +10,38 @@ use pario_proto::{
     FileRecord, Identity, Layout, LayoutChoice, Opened, Reply, ReplyMessage, Striped,
 };
 
-use super::answer;
-use super::interface::{Interface, forget};
+use super::interface::{Interface, close_failed_open};
+use super::plain_reply;
 use crate::namespace::Created;
-use crate::shared::Names;
+use crate::node_state::InterfaceState;
 
-/// A file that is to be created.
-pub struct Creation {
-    /// The client's address space.
+/// A file to create.
+pub struct FileCreation {
+    /// The address space of the client.
     pub space: SpaceId,
-    /// As whom it is known.
+    /// The identity of the client.
     pub who: Identity,
     /// The path.
     pub path: FilePath,
-    /// What it is opened for.
+    /// The access with which the client opens it.
     pub access: Access,
-    /// An existing file is an error.
+    /// Whether an existing file is an error.
     pub is_new: bool,
-    /// Permissions.
+    /// The permissions.
     pub mode: u32,
-    /// The layout wished for.
+    /// The requested layout.
     pub layout: LayoutChoice,
 }
 
 impl Interface {
-    /// Creates a file and opens it, or opens the one that is there.
-    pub(super) fn create(&self, creation: Creation, next: Continuation<ReplyMessage<Bulk>>) {
+    /// Creates a file and opens it, or opens the existing file.
+    pub(super) fn create(&self, creation: FileCreation, next: Continuation<ReplyMessage<Bulk>>) {
         let (opened, names) = match (self.begin(&creation), self.shared.names()) {
-            (Ok(Begun::New(opened)), Ok(names)) => (opened, names),
-            (Ok(Begun::Open(opened)), _) => return next.call(answer(Ok(Reply::Opened(opened)))),
-            (Err(failure), _) | (_, Err(failure)) => return next.call(answer(Err(failure))),
+            (Ok(StartedCreation::New(opened)), Ok(names)) => (opened, names),
+            (Ok(StartedCreation::Open(opened)), _) => {
+                return next.call(plain_reply(Ok(Reply::Opened(opened))));
+            }
+            (Err(failure), _) | (_, Err(failure)) => return next.call(plain_reply(Err(failure))),
         };
         let this = self.clone();
         let (who, path) = (creation.who.clone(), creation.path.clone());
@@ -47,39 +49,39 @@ impl Interface {
             let failure = match created {
                 Ok(Created::New(_)) => {
                     let opened = Opened { is_created: true, ..opened };
-                    return next.call(answer(Ok(Reply::Opened(opened))));
+                    return next.call(plain_reply(Ok(Reply::Opened(opened))));
                 }
                 Ok(Created::Existed(_)) => None,
                 Err(failure) => Some(failure),
             };
-            forget(&this.shared, opened.handle, creation.space);
+            close_failed_open(&this.shared, opened.handle, creation.space);
             match failure {
-                Some(failure) => next.call(answer(Err(failure))),
-                // Somebody else was first: the caller gets that file, or is told so.
+                Some(failure) => next.call(plain_reply(Err(failure))),
+                // Another client was first: the caller gets that file, or a failure.
                 None => this.create(creation, next),
             }
         });
     }
 
-    /// Opens a file that is there, or one that is going to get its name.
-    fn begin(&self, creation: &Creation) -> Result<Begun, Failure> {
+    /// Opens an existing file, or a file whose name is not durable yet.
+    fn begin(&self, creation: &FileCreation) -> Result<StartedCreation, Failure> {
         let record = match self.plan(creation)? {
-            Plan::Make(record) => record,
-            Plan::Open(opened) => return Ok(Begun::Open(opened)),
+            CreationPlan::Create(record) => record,
+            CreationPlan::Open(opened) => return Ok(StartedCreation::Open(opened)),
         };
         let names = self.shared.names()?;
-        let Creation { space, who, path, access, .. } = creation;
+        let FileCreation { space, who, path, access, .. } = creation;
         let epoch = names.grant_epochs.lock().issue();
-        // It is open before it has a name: who deletes it at once leaves it to its creator. Who
-        // creates a file may use it, whatever its mode says.
-        self.opened(names, *space, who, path, record, (*access, epoch)).map(Begun::New)
+        // The file is open before it has a name, so that its creator can use it even if another
+        // client deletes it at once. The creator may use the file, whatever its mode says.
+        self.opened(names, *space, who, path, record, (*access, epoch)).map(StartedCreation::New)
     }
 
-    /// Creates files and opens them, or opens those that are there. All new names become durable with
-    /// one transaction.
+    /// Creates files and opens them, or opens the existing ones. One transaction makes all new
+    /// names durable.
     pub(super) fn create_many(
         &self,
-        creations: Vec<Creation>,
+        creations: Vec<FileCreation>,
         next: Continuation<ReplyMessage<Bulk>>,
     ) {
         let results = creations.iter().map(|_| None).collect();
@@ -87,18 +89,18 @@ impl Interface {
         self.create_rest(waiting, results, next);
     }
 
-    /// Creates those files of a request that have no result yet, with their numbers in the request.
+    /// Creates the files of a request that have no result yet, each with its number in the request.
     fn create_rest(
         &self,
-        waiting: Vec<(usize, Creation)>,
+        waiting: Vec<(usize, FileCreation)>,
         mut results: Vec<Option<Result<Opened, Failure>>>,
         next: Continuation<ReplyMessage<Bulk>>,
     ) {
         let mut planned = Vec::new();
         for (number, creation) in waiting {
             match self.begin(&creation) {
-                Ok(Begun::New(opened)) => planned.push((number, creation, opened)),
-                Ok(Begun::Open(opened)) => results[number] = Some(Ok(opened)),
+                Ok(StartedCreation::New(opened)) => planned.push((number, creation, opened)),
+                Ok(StartedCreation::Open(opened)) => results[number] = Some(Ok(opened)),
                 Err(failure) => results[number] = Some(Err(failure)),
             }
         }
@@ -106,10 +108,10 @@ impl Interface {
             let why = || "a file was neither created nor refused".to_owned();
             let lost = || Failure::Internal { node: self.shared.name().to_owned(), why: why() };
             let results = results.into_iter().map(|result| result.unwrap_or_else(|| Err(lost())));
-            return next.call(answer(Ok(Reply::OpenedMany(results.collect()))));
+            return next.call(plain_reply(Ok(Reply::OpenedMany(results.collect()))));
         };
         let who = first.who.clone();
-        let file = |(_, creation, opened): &(usize, Creation, Opened)| {
+        let file = |(_, creation, opened): &(usize, FileCreation, Opened)| {
             (creation.path.clone(), opened.record.clone())
         };
         let files = planned.iter().map(file).collect();
@@ -125,10 +127,10 @@ impl Interface {
                     results[number] = Some(Ok(Opened { is_created: true, ..opened }));
                     continue;
                 }
-                forget(&this.shared, opened.handle, creation.space);
+                close_failed_open(&this.shared, opened.handle, creation.space);
                 match created {
                     Err(failure) => results[number] = Some(Err(failure)),
-                    // Another call, or a file of this one, was first with this path.
+                    // Another call, or another file of this one, was first with this path.
                     Ok(_) => rest.push((number, creation)),
                 }
             }
@@ -136,10 +138,10 @@ impl Interface {
         });
     }
 
-    /// What has to be done for a file to be there.
-    fn plan(&self, creation: &Creation) -> Result<Plan, Failure> {
+    /// Decides whether to create a file or to open the existing one.
+    fn plan(&self, creation: &FileCreation) -> Result<CreationPlan, Failure> {
         let names = self.shared.names()?;
-        let Creation { space, who, path, access, is_new, mode, layout } = creation;
+        let FileCreation { space, who, path, access, is_new, mode, layout } = creation;
         while let Some(existing) = names.namespace.check_create(who, path)? {
             if *is_new {
                 return Err(Failure::Exists { path: path.clone() });
@@ -156,14 +158,14 @@ impl Interface {
                 return Err(Failure::WrongKind { path, why });
             }
             match self.open(names, *space, who, path, *access) {
-                // It was deleted since it was seen: it has to be made after all.
+                // Another client has deleted the file since the lookup, so this call creates it.
                 Err(Failure::NotFound { .. }) => {}
-                opened => return opened.map(Plan::Open),
+                opened => return opened.map(CreationPlan::Open),
             }
         }
-        let layout = self.lay_out(names, path, layout)?;
+        let layout = self.choose_layout(names, path, layout)?;
         let now_ns = names.namespace.now_ns();
-        Ok(Plan::Make(FileRecord {
+        Ok(CreationPlan::Create(FileRecord {
             id: names.namespace.new_file_id(),
             kind: creation.layout.kind(),
             layout: Some(layout),
@@ -177,19 +179,19 @@ impl Interface {
         }))
     }
 
-    /// The layout of a new file.
-    fn lay_out(
+    /// Returns the layout of a new file.
+    fn choose_layout(
         &self,
-        names: &Names,
+        names: &InterfaceState,
         path: &FilePath,
-        wish: &LayoutChoice,
+        choice: &LayoutChoice,
     ) -> Result<Layout, Failure> {
         let bad = |why: String| Failure::Layout { path: path.clone(), why };
-        let choose = |wish: &DiskChoice| {
-            let disks = self.choose(names, wish).map_err(bad)?;
+        let choose = |choice: &DiskChoice| {
+            let disks = self.choose_disks(names, choice).map_err(bad)?;
             Disks::new(disks).map_err(|error| bad(error.to_string()))
         };
-        let layout = match wish {
+        let layout = match choice {
             LayoutChoice::Striped { unit_bytes, disks } => {
                 let striped =
                     Striped::new(unit_bytes.unwrap_or(DEFAULT_UNIT_BYTES), choose(disks)?);
@@ -209,7 +211,7 @@ impl Interface {
                 let name = map.disk_name(id);
                 return Err(bad(format!("disk {name} is read-only: choose others")));
             }
-            // Better told now than with the first byte.
+            // A node that does not answer fails the creation, not the first write.
             if let Some(failure) = self.shared.peers.trouble(node as usize) {
                 return Err(failure);
             }
@@ -217,9 +219,13 @@ impl Interface {
         Ok(layout)
     }
 
-    /// The disks for a new file: beginning at a different one each time.
-    fn choose(&self, names: &Names, wish: &DiskChoice) -> Result<Vec<DiskId>, String> {
-        if let DiskChoice::These(disks) = wish {
+    /// Returns the disks for a new file. Each file begins on another disk.
+    fn choose_disks(
+        &self,
+        names: &InterfaceState,
+        choice: &DiskChoice,
+    ) -> Result<Vec<DiskId>, String> {
+        if let DiskChoice::These(disks) = choice {
             return Ok(disks.clone());
         }
         let map = self.shared.map.read();
@@ -239,11 +245,11 @@ impl Interface {
         if usable.is_empty() {
             return Err(format!("there is no disk that can be written to{without}"));
         }
-        let count = match wish {
+        let count = match choice {
             DiskChoice::Count(0) => return Err("zero disks cannot hold a file".to_owned()),
             DiskChoice::Count(count) if *count as usize > usable.len() => {
                 return Err(format!(
-                    "{count} disks are wished for, and {} can be written to{without}",
+                    "the layout asks for {count} disks, and {} can be written to{without}",
                     usable.len()
                 ));
             }
@@ -258,14 +264,14 @@ impl Interface {
     }
 }
 
-enum Begun {
+enum StartedCreation {
     /// A file without a name.
     New(Opened),
-    /// One that was there.
+    /// An existing file.
     Open(Opened),
 }
 
-enum Plan {
-    Make(FileRecord),
+enum CreationPlan {
+    Create(FileRecord),
     Open(Opened),
 }

@@ -1,5 +1,5 @@
-//! How nodes learn which grants are valid: the interface node counts epochs and keeps revocations,
-//! the others load them when they join, and ask once a second what is new.
+//! Which grants are valid: the interface node counts grant epochs and keeps revocations. The other
+//! nodes load them when they join, and ask for news once a second.
 
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -8,11 +8,10 @@ use pario_proto::{Failure, FileId, PeerRequest, Reply, Request};
 use parking_lot::Mutex;
 
 use super::wait_for;
-use crate::shared::Shared;
+use crate::node_state::NodeState;
 
-/// What the interface node knows from before its start. The subfiles of all files that were deleted
-/// go now: no client has one of them open.
-pub fn recall_revocations(shared: &Shared) -> Result<(), Failure> {
+/// Loads the epoch and the revocations from the namespace when the interface node starts.
+pub fn load_own_revocations(shared: &NodeState) -> Result<(), Failure> {
     let names = shared.names()?;
     let known = names.namespace.revocations()?;
     let mut window = shared.grant_window.write();
@@ -23,30 +22,30 @@ pub fn recall_revocations(shared: &Shared) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Begins the next grant epoch if it is due: first in the namespace, then here. Runs at the
+/// Begins the next grant epoch if it is due: in the namespace first, then here. Runs on the
 /// interface node.
-pub fn begin_due_epoch(shared: &Arc<Shared>, now: Instant) {
+pub fn begin_due_epoch(shared: &Arc<NodeState>, now: Instant) {
     let Some(names) = &shared.names else { return };
     let Some(epoch) = names.grant_epochs.lock().next_due(now) else { return };
-    begin_epoch(shared, epoch, |begun| {
-        if let Err(failure) = begun {
+    begin_epoch(shared, epoch, |result| {
+        if let Err(failure) = result {
             tracing::warn!(%failure, "the next grant epoch cannot begin");
         }
     });
 }
 
-/// Begins a number of grant epochs, and waits until they are durable.
-pub fn begin_epochs(shared: &Arc<Shared>, count: u64) -> Result<(), Failure> {
+/// Begins `count` grant epochs, and waits until they are durable.
+pub fn begin_epochs(shared: &Arc<NodeState>, count: u64) -> Result<(), Failure> {
     shared.names()?;
     for _ in 0..count {
-        wait_for(|done| begin_epoch(shared, 0, done)).ok_or_else(|| gone(shared))??;
+        wait_for(|done| begin_epoch(shared, 0, done)).ok_or_else(|| no_result(shared))??;
     }
     Ok(())
 }
 
-/// Begins a grant epoch, or the one after the last if that is later.
+/// Begins grant epoch `epoch`, or the epoch after the current one if that is later.
 fn begin_epoch(
-    shared: &Arc<Shared>,
+    shared: &Arc<NodeState>,
     epoch: u64,
     done: impl FnOnce(Result<(), Failure>) + Send + 'static,
 ) {
@@ -55,10 +54,10 @@ fn begin_epoch(
         Err(failure) => return done(Err(failure)),
     };
     let after = shared.clone();
-    names.namespace.begin_grant_epoch(epoch, move |begun| {
+    names.namespace.begin_grant_epoch(epoch, move |result| {
         if let Some(names) = &after.names {
             let mut epochs = names.grant_epochs.lock();
-            match &begun {
+            match &result {
                 Ok(epoch) => {
                     epochs.begun(*epoch, Instant::now());
                     after.grant_window.write().enter(*epoch);
@@ -66,21 +65,23 @@ fn begin_epoch(
                 Err(_) => epochs.failed(Instant::now()),
             }
         }
-        done(begun.map(|_| ()));
+        done(result.map(|_| ()));
     });
 }
 
-/// What is new, for another node. Runs at the interface node.
-pub fn grant_news(shared: &Shared, node: &str) -> Result<Reply, Failure> {
+/// Returns the current epoch for another node, and whether that node must load all revocations.
+/// Runs on the interface node.
+pub fn grant_news(shared: &NodeState, node: &str) -> Result<Reply, Failure> {
     let names = shared.names()?;
     let number = number_of(shared, node)?;
-    let must_reload = names.untold.lock().contains(&number);
+    let must_reload = names.uninformed_nodes.lock().contains(&number);
     Ok(Reply::GrantNews { epoch: names.grant_epochs.lock().current(), must_reload })
 }
 
-/// Revocations that count, for another node. Runs at the interface node, in a thread that may wait.
+/// Returns a page of revocations for another node. Runs on the interface node, in a thread that may
+/// wait.
 pub fn revocations(
-    shared: &Arc<Shared>,
+    shared: &Arc<NodeState>,
     node: &str,
     known_epoch: Option<u64>,
     after: Option<FileId>,
@@ -88,13 +89,13 @@ pub fn revocations(
     let names = shared.names()?;
     let number = number_of(shared, node)?;
     if after.is_none() {
-        // A revocation that the node misses from here on puts it on the list again.
-        names.untold.lock().remove(&number);
+        // A later revocation that the node misses adds it again.
+        names.uninformed_nodes.lock().remove(&number);
     }
     let current = names.grant_epochs.lock().current();
     if let Some(known) = known_epoch.filter(|known| *known > current) {
         tracing::warn!(node, known, current, "a node knows a later grant epoch than the namespace");
-        wait_for(|done| begin_epoch(shared, known, done)).ok_or_else(|| gone(shared))??;
+        wait_for(|done| begin_epoch(shared, known, done)).ok_or_else(|| no_result(shared))??;
     }
     let window = shared.grant_window.read();
     let epoch = window.epoch().unwrap_or(current);
@@ -102,9 +103,9 @@ pub fn revocations(
     Ok(Reply::Revocations { epoch, revocations, is_more })
 }
 
-/// Loads the epoch and all revocations from the interface node. Until it has them, a node that has
-/// just started accepts no grant.
-pub fn load_revocations(shared: &Arc<Shared>) -> Result<(), Failure> {
+/// Loads the epoch and all revocations from the interface node. A node that has just started
+/// accepts no grant before that.
+pub fn load_revocations(shared: &Arc<NodeState>) -> Result<(), Failure> {
     let mut after = None;
     loop {
         let request = PeerRequest::Revocations {
@@ -115,13 +116,15 @@ pub fn load_revocations(shared: &Arc<Shared>) -> Result<(), Failure> {
         let interface = shared.config.interface;
         let answer =
             wait_for(|done| shared.peers.ask_then(interface, Request::Peer(request), done));
-        let reply = answer.ok_or_else(|| gone(shared))?.and_then(|answer| answer.result)?;
+        let reply = answer.ok_or_else(|| no_result(shared))?.and_then(|answer| answer.result)?;
         let Reply::Revocations { epoch, revocations, is_more } = reply else {
-            return Err(Failure::Invalid("the interface node has answered something else".into()));
+            return Err(Failure::Invalid(
+                "the interface node has sent a reply that does not fit the request".into(),
+            ));
         };
         after = revocations.last().map(|last| last.file);
         for revocation in revocations {
-            // Clients with descriptors of the file have to ask again as well.
+            // Clients with descriptors of the file must ask for new ones.
             shared.revoke(revocation);
         }
         if !is_more || after.is_none() {
@@ -131,31 +134,30 @@ pub fn load_revocations(shared: &Arc<Shared>) -> Result<(), Failure> {
     }
 }
 
-/// Asks the interface node for the epoch, and loads all revocations again if this node has missed
-/// one.
-pub fn hear_news(shared: &Arc<Shared>, patience: Duration) {
+/// Asks the interface node for the epoch; loads all revocations again if this node has missed one.
+pub fn poll_grant_news(shared: &Arc<NodeState>, timeout: Duration) {
     let interface = shared.config.interface;
     let is_known_here = shared.names.is_some();
     if is_known_here || !shared.peers.is_linked(interface) || !shared.peers.has_joined() {
         return;
     }
-    let (tell, told) = mpsc::channel();
-    let tell = Mutex::new(tell);
+    let (send, receive) = mpsc::channel();
+    let send = Mutex::new(send);
     let request = Request::Peer(PeerRequest::GrantNews { node: shared.name().to_owned() });
     shared.peers.ask_then(interface, request, move |answer| {
-        // The receiver is gone if the answer has taken too long.
-        let _ = tell.lock().send(answer);
+        // The receiver is gone after the timeout.
+        let _ = send.lock().send(answer);
     });
-    let Ok(Ok(answer)) = told.recv_timeout(patience) else { return };
+    let Ok(Ok(answer)) = receive.recv_timeout(timeout) else { return };
     let Ok(Reply::GrantNews { epoch, must_reload }) = answer.result else { return };
     if must_reload && let Err(failure) = load_revocations(shared) {
-        tracing::warn!(%failure, "revocations could not be loaded");
+        tracing::warn!(%failure, "this node cannot load the revocations");
         return;
     }
     shared.grant_window.write().enter(epoch);
 }
 
-fn number_of(shared: &Shared, node: &str) -> Result<usize, Failure> {
+fn number_of(shared: &NodeState, node: &str) -> Result<usize, Failure> {
     let number = shared.config.nodes.iter().position(|known| known.name == node);
     number.ok_or_else(|| Failure::Refused {
         node: shared.name().to_owned(),
@@ -163,7 +165,7 @@ fn number_of(shared: &Shared, node: &str) -> Result<usize, Failure> {
     })
 }
 
-fn gone(shared: &Shared) -> Failure {
-    let (node, why) = (shared.name().to_owned(), "a thread has ended without an answer".to_owned());
+fn no_result(shared: &NodeState) -> Failure {
+    let (node, why) = (shared.name().to_owned(), "the request ended without a result".to_owned());
     Failure::Internal { node, why }
 }

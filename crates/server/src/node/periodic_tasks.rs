@@ -1,0 +1,49 @@
+//! Threads of a node that repeat a task: progress updates of processing calls, and the watch over
+//! the disks. The second one may block on a disk.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pario_net::Space;
+
+use crate::node_state::NodeState;
+use crate::processing::UPDATE_PERIOD;
+
+/// The period of the watch over the disks.
+const WATCH_PERIOD: Duration = Duration::from_secs(1);
+
+/// The thread that sends progress updates to the callers of processing calls; returns when the node
+/// stops.
+pub fn send_updates(shared: &Arc<NodeState>) {
+    while !shared.shutdown.is_requested() {
+        shared.calls.send_due_updates(Instant::now());
+        shared.shutdown.pause(UPDATE_PERIOD);
+    }
+}
+
+/// The thread that measures the disks, logs their events and the connections that the node has
+/// refused, and collects the traffic of the short cut; returns when the node stops.
+pub fn watch_disks(shared: &Arc<NodeState>, space: &Space) {
+    let mut noted = Duration::ZERO;
+    let mut watches = shared.disks.watches();
+    loop {
+        let is_last = shared.shutdown.is_requested();
+        for refusal in space.refusals().iter().filter(|refusal| refusal.at > noted) {
+            shared.audit.note_connection(refusal);
+            shared.events.note_connection(refusal);
+        }
+        noted = space.refusals().last().map_or(noted, |last| last.at);
+        if is_last {
+            return;
+        }
+        shared.disks.measure_space();
+        // Drops the tables of clients that have ended.
+        let now = Instant::now();
+        shared.short_cut_traffic.collect(now);
+        for (watch, look) in watches.iter_mut().zip(shared.disks.looks()) {
+            watch.look(&look, now).into_iter().for_each(|event| shared.events.note(event));
+        }
+        shared.events.tell_due();
+        shared.shutdown.pause(WATCH_PERIOD);
+    }
+}

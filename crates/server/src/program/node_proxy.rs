@@ -1,0 +1,60 @@
+//! Node proxies, one for each node of the cluster: each passes tasks to its node. A proxy never
+//! waits: another node replies later, and subfile workers perform the tasks for disks of this node.
+
+use std::sync::Arc;
+
+use pario_flow::Continuation;
+use pario_net::Bulk;
+use pario_proto::{Failure, PeerRequest, Reply, ReplyMessage, Request};
+
+use super::{AssignedTask, NodeTask, TaskOutcome, plain_reply};
+use crate::node_state::NodeState;
+
+/// A node proxy.
+pub struct NodeProxy {
+    shared: Arc<NodeState>,
+    node: usize,
+}
+
+impl NodeProxy {
+    /// Creates the proxy of a node.
+    pub fn new(shared: Arc<NodeState>, node: usize) -> Self {
+        Self { shared, node }
+    }
+
+    /// Sends a task to another node.
+    pub fn ask_node(&mut self, assigned: AssignedTask, next: Continuation<TaskOutcome>) {
+        let node = self.node;
+        let request = match assigned.task {
+            NodeTask::Remove { files, epoch } => PeerRequest::RemoveSubfiles { files, epoch },
+            NodeTask::Describe { files } => PeerRequest::Describe { files },
+            NodeTask::Revoke(revocation) => PeerRequest::Revoke(revocation),
+            NodeTask::Create { .. } | NodeTask::Measure { .. } | NodeTask::Sync { .. } => {
+                let why = "only this node can perform the task, which was assigned to another one"
+                    .to_owned();
+                let name = self.shared.name().to_owned();
+                let result = Err(Failure::Internal { node: name, why });
+                next.call(TaskOutcome { node, result });
+                return;
+            }
+        };
+        let is_revocation = matches!(request, PeerRequest::Revoke(_));
+        let shared = self.shared.clone();
+        self.shared.peers.ask_then(node, Request::Peer(request), move |answer| {
+            let result = answer.and_then(|answer| answer.result).map(|_| ());
+            if let (true, Err(failure), Some(names)) = (is_revocation, &result, &shared.names) {
+                tracing::warn!(%failure, "a node has not acknowledged a change of rights; it will load all revocations");
+                names.uninformed_nodes.lock().insert(node);
+            }
+            next.call(TaskOutcome { node, result });
+        });
+    }
+
+    /// Performs a task that concerns no disk.
+    pub fn perform(&mut self, task: NodeTask) -> ReplyMessage<Bulk> {
+        if let NodeTask::Revoke(revocation) = task {
+            self.shared.revoke(revocation);
+        }
+        plain_reply(Ok(Reply::Done))
+    }
+}
