@@ -34,7 +34,12 @@ pub fn check(shared: &Arc<Shared>, what: CheckRequest) -> Result<CheckReport, Fa
         seen: HashSet::new(),
         extra: BTreeMap::new(),
         silent: HashSet::new(),
-        doomed: names.namespace.doomed()?.into_iter().map(|record| (record.id, record)).collect(),
+        doomed: names
+            .namespace
+            .tombstones()?
+            .into_iter()
+            .map(|record| (record.id, record))
+            .collect(),
         started_ns: names.namespace.now_ns(),
     };
     for problem in names.namespace.problems()? {
@@ -132,7 +137,7 @@ impl Check<'_> {
         subfiles: Vec<FoundSubfile>,
     ) -> Result<Vec<FoundSubfile>, Failure> {
         let namespace = &self.names.namespace;
-        let doomed = namespace.doomed()?;
+        let doomed = namespace.tombstones()?;
         if namespace.record(file)?.is_some() || doomed.iter().any(|record| record.id == file) {
             return Ok(Vec::new());
         }

@@ -120,7 +120,7 @@ impl Describer {
                 }
             }
             answer(&told, is_all);
-            names.namespace.forget_owed(done, note);
+            names.namespace.mark_described(done, note);
         };
         let begun = match here {
             // All is on this node: nothing has to be gathered from others.
@@ -217,7 +217,7 @@ pub fn work(
 }
 
 fn upgrade_after(names: &Names) -> Option<FileId> {
-    names.namespace.describe_after().unwrap_or_else(|failure| {
+    names.namespace.description_cursor().unwrap_or_else(|failure| {
         tracing::error!(%failure, "files of before the upgrade are not described");
         None
     })
@@ -301,7 +301,7 @@ impl Round<'_> {
 
     /// Sends what is owed to disks that can be reached.
     fn try_owed(&mut self) {
-        let page = match self.names.namespace.owed(self.last_tried, AT_ONCE) {
+        let page = match self.names.namespace.pending_descriptions(self.last_tried, AT_ONCE) {
             Ok(page) => page,
             Err(failure) => {
                 tracing::warn!(%failure, "descriptions stay as they are");
@@ -352,7 +352,7 @@ impl Round<'_> {
         let Some(last) = batch.last() else {
             self.upgrade_after = None;
             tracing::info!("all files of before the upgrade are described");
-            return self.names.namespace.set_describe_after(None, Vec::new(), note);
+            return self.names.namespace.set_description_cursor(None, Vec::new(), note);
         };
         self.upgrade_after = Some(last.record.id);
         self.is_upgrading = true;
@@ -386,15 +386,15 @@ impl Round<'_> {
         match why {
             Why::Owed => {
                 self.is_trying = false;
-                self.names.namespace.forget_owed(done, note);
+                self.names.namespace.mark_described(done, note);
             }
             Why::Renamed => {
                 self.is_sending_renamed = false;
-                self.names.namespace.forget_owed(done, note);
+                self.names.namespace.mark_described(done, note);
             }
             Why::Upgrade => {
                 self.is_upgrading = false;
-                self.names.namespace.set_describe_after(self.upgrade_after, owed, note);
+                self.names.namespace.set_description_cursor(self.upgrade_after, owed, note);
             }
         }
     }

@@ -172,7 +172,7 @@ impl Round<'_> {
             again.remove(file);
         }
         drop(again);
-        self.names.namespace.forget_doomed(purged.files, |forgotten| {
+        self.names.namespace.remove_tombstones(purged.files, |forgotten| {
             if let Err(failure) = forgotten {
                 tracing::warn!(%failure, "deleted files stay on the list");
             }

@@ -46,8 +46,8 @@ use crate::grant_epochs::GrantEpochs;
 use crate::job_memory::JobMemories;
 use crate::lease::Leases;
 use crate::limits::Quotas;
-use crate::metadata::{MetadataError, Redb};
-use crate::namespace::{Clock, Namespace};
+use crate::metadata::{MetadataError, RedbStore};
+use crate::namespace::{Namespace, WallClock};
 use crate::open_files::OpenFiles;
 use crate::operation::Registry;
 use crate::peers::{Peers, REQUESTS};
@@ -128,7 +128,7 @@ impl Node {
         node: &str,
         operations: Arc<Registry>,
         found: Found,
-        (missing_namespace, clock): (MissingNamespace, Clock),
+        (missing_namespace, clock): (MissingNamespace, WallClock),
     ) -> Result<Self, NodeError> {
         let listens = found != Found::InProcess;
         let Some(me) = config.nodes.iter().position(|known| known.name == node) else {
@@ -300,7 +300,7 @@ impl Node {
             let (shared, run) = (self.shared.clone(), run.clone());
             start("janitor", Box::new(move || janitor::work(&shared, &run, &operations, &jobs)))?;
             if let Some(names) = &self.shared.names {
-                let left = names.namespace.doomed();
+                let left = names.namespace.tombstones();
                 for record in left.map_err(|failure| NodeError::Other(failure.to_string()))? {
                     names.janitor.remove(record);
                 }
@@ -453,10 +453,10 @@ fn open_names(
     own: &NodeConfig,
     administrator: &Identity,
     grant_epoch: Duration,
-    clock: Clock,
+    clock: WallClock,
 ) -> Result<(Names, Background), NodeError> {
     let path = own.data.join("namespace.redb");
-    let store = Redb::open(&path).map_err(|error| match error {
+    let store = RedbStore::open(&path).map_err(|error| match error {
         MetadataError::InUse { path } => NodeError::InUse {
             what: path.display().to_string(),
             socket: own.socket.display().to_string(),

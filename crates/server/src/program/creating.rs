@@ -12,7 +12,7 @@ use pario_proto::{
 
 use super::answer;
 use super::interface::{Interface, forget};
-use crate::namespace::Created;
+use crate::namespace::CreateOutcome;
 use crate::shared::Names;
 
 /// A file that is to be created.
@@ -45,11 +45,11 @@ impl Interface {
         let (who, path) = (creation.who.clone(), creation.path.clone());
         names.namespace.create(who, path, opened.record.clone(), move |created| {
             let failure = match created {
-                Ok(Created::New(_)) => {
+                Ok(CreateOutcome::New(_)) => {
                     let opened = Opened { is_created: true, ..opened };
                     return next.call(answer(Ok(Reply::Opened(opened))));
                 }
-                Ok(Created::Existed(_)) => None,
+                Ok(CreateOutcome::Existed(_)) => None,
                 Err(failure) => Some(failure),
             };
             forget(&this.shared, opened.handle, creation.space);
@@ -121,7 +121,7 @@ impl Interface {
             };
             let mut rest = Vec::new();
             for ((number, creation, opened), created) in planned.into_iter().zip(created) {
-                if let Ok(Created::New(_)) = created {
+                if let Ok(CreateOutcome::New(_)) = created {
                     results[number] = Some(Ok(Opened { is_created: true, ..opened }));
                     continue;
                 }
