@@ -26,7 +26,7 @@ pub use load::{CROWD, Load};
 use crate::config::{DiskConfig, NodeConfig};
 use crate::descriptors;
 use crate::error::NodeError;
-use crate::event_log::{DiskLook, DiskWatch};
+use crate::event_log::{DiskSample, DiskWatch};
 use crate::private_files;
 use crate::unmade::Unmade;
 
@@ -208,10 +208,10 @@ impl NodeDisks {
     }
 
     /// How each disk is, and what it has served since this was last asked.
-    pub fn looks(&self) -> Vec<DiskLook> {
+    pub fn looks(&self) -> Vec<DiskSample> {
         let look = |disk: &NodeDisk| {
             let (served, took) = disk.load.take_served();
-            DiskLook {
+            DiskSample {
                 space: disk.space.lock().map(|space| (space.total_bytes, space.free_bytes)),
                 trouble: disk.trouble.lock().clone(),
                 stall: disk.delay(),

@@ -1,13 +1,13 @@
 //! The resident node of a cluster.
 //!
 //! A [`Node`] is a process that owns disks, or a part of a process: the embedded cluster. It is a
-//! dataflow program: an *interface* thread keeps the names, a *directory* thread per node of the
-//! cluster measures and removes subfiles there, *storage* threads serve the disks, *compute* threads
-//! wait for work next to the data. Questions of clients come in through one door, which checks who
-//! asks and what was granted, and become calls of the program's operations.
+//! dataflow program: an *interface* thread keeps the namespace, a *directory* thread for each node of
+//! the cluster measures and removes subfiles there, *storage* threads serve the disks, and *compute*
+//! threads run operations next to the data. The dispatcher checks the sender and the grant of each
+//! request, and calls the operation that answers it.
 //!
-//! What it is not: it does not decide what a user's bytes mean, does not keep data in memory that
-//! is not on the disks, and does not copy data from disk to disk by itself.
+//! It deliberately does not interpret the bytes of users, holds no data in memory that is not on the
+//! disks, and does not copy data from disk to disk.
 //!
 //! ```
 //! use pario_server::{Node, config::Config};
@@ -54,7 +54,7 @@ mod shared;
 mod short_cut_traffic;
 mod strangers;
 mod syncing;
-mod team_places;
+mod team_rendezvous;
 mod unmade;
 
 pub use directory::holds_cluster;

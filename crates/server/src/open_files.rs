@@ -8,7 +8,7 @@ use pario_net::SpaceId;
 use pario_proto::{Access, FileId, FilePath, FileRecord, Identity};
 use parking_lot::Mutex;
 
-use crate::limits::Share;
+use crate::limits::QuotaShare;
 
 /// An open file.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ struct State {
 struct Handle {
     file: OpenFile,
     /// What it takes of its user's open files.
-    _share: Share,
+    _share: QuotaShare,
 }
 
 impl Default for OpenFiles {
@@ -60,12 +60,12 @@ impl Default for OpenFiles {
 
 impl OpenFiles {
     /// A file was opened; the answer is for closing it.
-    pub fn open(&self, file: OpenFile, share: Share) -> u64 {
+    pub fn open(&self, file: OpenFile, share: QuotaShare) -> u64 {
         self.state.lock().open(file, share)
     }
 
     /// A file was opened by several; the first handle, which the others follow.
-    pub fn open_all(&self, files: impl IntoIterator<Item = (OpenFile, Share)>) -> u64 {
+    pub fn open_all(&self, files: impl IntoIterator<Item = (OpenFile, QuotaShare)>) -> u64 {
         let mut state = self.state.lock();
         let first = state.next + 1;
         for (file, share) in files {
@@ -139,7 +139,7 @@ impl OpenFiles {
 }
 
 impl State {
-    fn open(&mut self, file: OpenFile, share: Share) -> u64 {
+    fn open(&mut self, file: OpenFile, share: QuotaShare) -> u64 {
         self.next += 1;
         *self.users.entry(file.record.id).or_default() += 1;
         self.by_space.entry(file.space).or_default().insert(self.next);

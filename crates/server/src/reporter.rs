@@ -11,9 +11,9 @@ use std::time::Instant;
 use pario_net::{Bulk, FilePart, Responder, Sender};
 use pario_proto::{Failure, Reply, ReplyMessage};
 
-use crate::audit::Audit;
+use crate::audit::AuditLog;
 use crate::event_log::EventLog;
-use crate::limits::{Resource, Share};
+use crate::limits::{QuotaShare, Resource};
 use crate::protocol::NodeProtocol;
 use crate::request_meter::KindMeter;
 use crate::sessions::Session;
@@ -32,14 +32,14 @@ pub struct Reporter {
     kind: &'static str,
     /// The client; before its hello, who has sent the request.
     client: Result<Arc<Session>, Arc<Sender>>,
-    audit: Arc<Audit>,
+    audit: Arc<AuditLog>,
     events: Arc<EventLog>,
     /// Counts the request when it is answered.
     meter: Arc<KindMeter>,
     /// When the node received the request.
     received: Instant,
     /// What the request takes of its user's waits; given back with the answer.
-    waits: Option<Share>,
+    waits: Option<QuotaShare>,
 }
 
 impl Reporter {
@@ -49,7 +49,7 @@ impl Reporter {
         node: Arc<str>,
         kind: &'static str,
         client: Result<Arc<Session>, Arc<Sender>>,
-        (audit, events): (Arc<Audit>, Arc<EventLog>),
+        (audit, events): (Arc<AuditLog>, Arc<EventLog>),
         meter: Arc<KindMeter>,
     ) -> Self {
         let received = Instant::now();

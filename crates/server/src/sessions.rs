@@ -8,7 +8,7 @@ use pario_net::SpaceId;
 use pario_proto::{ClientStatus, Failure, Identity};
 use parking_lot::RwLock;
 
-use crate::limits::{Resource, Share, UNREAD_LIMIT_BYTES, UNREAD_NOTED_BYTES, UserAccount};
+use crate::limits::{QuotaShare, Resource, UNREAD_LIMIT_BYTES, UNREAD_NOTED_BYTES, UserAccount};
 
 /// A client that has said hello.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct Session {
     requests: AtomicU64,
     /// Answers that it has not read, as far as they were noted.
     unread_bytes: AtomicUsize,
-    _share: Share,
+    _share: QuotaShare,
 }
 
 impl Session {

@@ -11,7 +11,7 @@ use pario_proto::{
 };
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::audit::Audit;
+use crate::audit::AuditLog;
 use crate::config::{Config, NodeConfig};
 use crate::disks::NodeDisks;
 use crate::event_log::EventLog;
@@ -19,7 +19,7 @@ use crate::grant::GrantKey;
 use crate::grant_epochs::GrantEpochs;
 use crate::grant_window::{GrantRefusal, GrantWindow};
 use crate::job_memory::JobMemories;
-use crate::lease::Leases;
+use crate::lease::LeaseTable;
 use crate::limits::Quotas;
 use crate::namespace::Namespace;
 use crate::node::describer::Describer;
@@ -45,7 +45,7 @@ pub struct Shared {
     pub administrator: Identity,
     pub disks: NodeDisks,
     pub grants: GrantKey,
-    pub leases: Leases,
+    pub leases: LeaseTable,
     /// What clients read and write by themselves.
     pub short_cut_traffic: ShortCutTraffic,
     pub sessions: Sessions,
@@ -62,7 +62,7 @@ pub struct Shared {
     pub calls: Calls,
     pub peers: Peers,
     pub strangers: Strangers,
-    pub audit: Arc<Audit>,
+    pub audit: Arc<AuditLog>,
     pub events: Arc<EventLog>,
     /// The cluster as it is.
     pub map: RwLock<ClusterMap>,

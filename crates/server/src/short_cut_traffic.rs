@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 
-use crate::limits::{Resource, Share, UserAccount};
+use crate::limits::{QuotaShare, Resource, UserAccount};
 
 /// Bytes that one client can have moved in a second, each way: beyond the memory bandwidth of any
 /// machine.
@@ -51,7 +51,7 @@ struct ClientTable {
     /// The largest value of each counter, as of the last look.
     seen: Vec<u64>,
     looked: Instant,
-    _share: Share,
+    _share: QuotaShare,
 }
 
 impl ShortCutTraffic {

@@ -41,7 +41,7 @@ pub fn work(shared: &Arc<Shared>) {
         }
         for (node, watch) in &mut watches {
             let why = shared.peers.trouble_text(*node);
-            let event = watch.look(is_reached(shared, *node), why.as_deref(), now);
+            let event = watch.observe(is_reached(shared, *node), why.as_deref(), now);
             event.into_iter().for_each(|event| shared.events.note(event));
         }
         let waiting = shared.strangers.take();
@@ -106,9 +106,9 @@ pub fn measure(shared: &Arc<Shared>, space: &Space) {
         let now = Instant::now();
         shared.short_cut_traffic.collect(now);
         for (watch, look) in watches.iter_mut().zip(shared.disks.looks()) {
-            watch.look(&look, now).into_iter().for_each(|event| shared.events.note(event));
+            watch.observe(&look, now).into_iter().for_each(|event| shared.events.note(event));
         }
-        shared.events.tell_due();
+        shared.events.flush_due();
         shared.stopping.pause(MEASURE);
     }
 }

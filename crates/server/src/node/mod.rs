@@ -37,14 +37,14 @@ use pario_net::{Credit, DescriptorServer, Key, Options, PortOptions, RpcServer, 
 use pario_proto::{CheckReport, ClusterMap, Identity, NodeInfo, TOKEN_LIMIT_BYTES};
 use parking_lot::{Mutex, RwLock};
 
-use crate::audit::Audit;
+use crate::audit::AuditLog;
 use crate::config::{Config, NodeConfig, ShortCut};
 use crate::disks::NodeDisks;
 use crate::error::NodeError;
 use crate::grant::GrantKey;
 use crate::grant_epochs::GrantEpochs;
 use crate::job_memory::JobMemories;
-use crate::lease::Leases;
+use crate::lease::LeaseTable;
 use crate::limits::Quotas;
 use crate::metadata::{MetadataError, RedbStore};
 use crate::namespace::{Namespace, WallClock};
@@ -165,7 +165,8 @@ impl Node {
         };
         let space = listen(config, own, key.clone(), listens)?;
         let table = own.data.join("leases");
-        let leases = Leases::open(&table).map_err(|error| NodeError::io(&table, error.into()))?;
+        let leases =
+            LeaseTable::open(&table).map_err(|error| NodeError::io(&table, error.into()))?;
         let shared = Arc::new(Shared {
             config: config.clone(),
             me,
@@ -402,7 +403,7 @@ impl Drop for Node {
         self.run.take();
         self.shared.audit.close();
         self.shared.disks.settle();
-        self.shared.events.tell_rest();
+        self.shared.events.flush_all();
         if self.listens {
             let seconds = self.shared.started.elapsed().as_secs();
             tracing::info!("node {} has stopped, after {seconds} s", self.shared.name());
@@ -432,11 +433,11 @@ fn administrator() -> Identity {
     Identity { uid: rustix::process::geteuid().as_raw(), gids }
 }
 
-fn open_audit(own: &NodeConfig) -> Result<Audit, NodeError> {
+fn open_audit(own: &NodeConfig) -> Result<AuditLog, NodeError> {
     if !own.audit {
-        return Ok(Audit::off());
+        return Ok(AuditLog::off());
     }
-    Audit::open(&own.data, &own.name)
+    AuditLog::open(&own.data, &own.name)
         .map_err(|error| NodeError::io(&own.data.join("audit.log"), error))
 }
 

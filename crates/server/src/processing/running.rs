@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use super::outbox::{Due, Outbox};
 use super::timeline::{Timeline, now_ns};
 use crate::disks::NodeDisk;
-use crate::limits::Share;
+use crate::limits::QuotaShare;
 use crate::operation::{Call, Operation, Scratch, Task};
 use crate::reporter::Reporter;
 use crate::shared::{Shared, Ticket};
@@ -51,8 +51,8 @@ pub struct Running {
     /// The node does not stop before this is over.
     ticket: Mutex<Option<Ticket>>,
     /// What it takes of its user's calls, and of the extents that these have chosen.
-    _call_share: Share,
-    chosen_share: Mutex<Share>,
+    _call_share: QuotaShare,
+    chosen_share: Mutex<QuotaShare>,
 }
 
 /// A subfile of the file that is here.
@@ -90,7 +90,7 @@ impl Running {
         work: ProcessWork,
         parameters: Bulk,
         operation: Arc<dyn Operation>,
-        (ticket, [call_share, chosen_share]): (Ticket, [Share; 2]),
+        (ticket, [call_share, chosen_share]): (Ticket, [QuotaShare; 2]),
     ) -> Self {
         let threads = shared.node().compute_threads.max(1);
         Self {

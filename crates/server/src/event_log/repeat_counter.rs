@@ -1,90 +1,91 @@
-//! Which events are told at once, and which are counted: a state machine without I/O, with time
-//! passed in.
+//! Logs the first event of its kind and counts its repetitions: a state machine without I/O, with
+//! time passed in.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tracing::Level;
 
-use super::{Event, Topic};
+use super::{EventTopic, LogEvent};
 
-/// Repetitions of an event are counted for so long.
+/// The time for which repetitions are counted.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Subjects that are told apart; what is beyond is counted together for each topic.
+/// The most subjects that are counted apart; further ones are counted together for each topic.
 const SUBJECTS: usize = 1024;
 
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// How serious it is.
+pub struct LogLine {
+    /// The level.
     pub level: Level,
-    /// What it says.
+    /// The message.
     pub text: String,
 }
 
-/// Events that were told within the last minute.
+/// Counts the repetitions of events that were logged within the last minute.
 #[derive(Debug, Default)]
-pub struct Repeats {
-    known: BTreeMap<(Topic, Level, String), Repeated>,
+pub struct RepeatCounter {
+    known: BTreeMap<(EventTopic, Level, String), RepeatedEvent>,
 }
 
 #[derive(Debug)]
-struct Repeated {
-    /// When it was last told.
+struct RepeatedEvent {
+    /// When the event was last logged.
     since: Instant,
-    /// What the last one said.
+    /// The message of the last repetition.
     text: String,
-    /// How many were counted since then.
+    /// The number of repetitions since then.
     more: u64,
 }
 
-impl Repeats {
-    /// An event happens; gives the lines that tell it, none if it is counted.
-    pub fn note(&mut self, event: Event, now: Instant) -> Vec<Told> {
-        let Event { level, topic, subject, text } = event;
+impl RepeatCounter {
+    /// Takes an event. Returns the lines to log: none if the event is only counted.
+    pub fn note(&mut self, event: LogEvent, now: Instant) -> Vec<LogLine> {
+        let LogEvent { level, topic, subject, text } = event;
         let mut key = (topic, level, subject);
         if self.known.len() >= SUBJECTS && !self.known.contains_key(&key) {
             key.2 = "others".to_owned();
         }
-        let mut told = Vec::new();
+        let mut lines = Vec::new();
         if let Some(known) = self.known.get_mut(&key) {
             if now.saturating_duration_since(known.since) < WINDOW {
                 known.more += 1;
                 known.text = text;
-                return told;
+                return lines;
             }
-            told.extend(known.tell(level, now));
+            lines.extend(known.take_line(level, now));
         }
-        told.push(Told { level, text: text.clone() });
-        self.known.insert(key, Repeated { since: now, text, more: 0 });
-        told
+        lines.push(LogLine { level, text: text.clone() });
+        self.known.insert(key, RepeatedEvent { since: now, text, more: 0 });
+        lines
     }
 
-    /// Lines about what was counted for long enough. What has not repeated is forgotten.
-    pub fn due(&mut self, now: Instant) -> Vec<Told> {
-        let mut told = Vec::new();
+    /// Returns lines about repetitions that were counted for [`WINDOW`], and forgets events without
+    /// repetitions.
+    pub fn due(&mut self, now: Instant) -> Vec<LogLine> {
+        let mut lines = Vec::new();
         self.known.retain(|(_, level, _), known| {
             if now.saturating_duration_since(known.since) < WINDOW {
                 return true;
             }
-            let line = known.tell(*level, now);
+            let line = known.take_line(*level, now);
             let has_repeated = line.is_some();
-            told.extend(line);
+            lines.extend(line);
             has_repeated
         });
-        told
+        lines
     }
 
-    /// Lines about all that was counted.
-    pub fn rest(&mut self, now: Instant) -> Vec<Told> {
+    /// Returns lines about all counted repetitions.
+    pub fn rest(&mut self, now: Instant) -> Vec<LogLine> {
         let known = std::mem::take(&mut self.known).into_iter();
-        known.filter_map(|((_, level, _), mut known)| known.tell(level, now)).collect()
+        known.filter_map(|((_, level, _), mut known)| known.take_line(level, now)).collect()
     }
 }
 
-impl Repeated {
-    /// The line about what was counted, if there is anything; counting begins anew.
-    fn tell(&mut self, level: Level, now: Instant) -> Option<Told> {
+impl RepeatedEvent {
+    /// Returns the line about the counted repetitions, if there are any, and resets the count.
+    fn take_line(&mut self, level: Level, now: Instant) -> Option<LogLine> {
         let seconds = now.saturating_duration_since(self.since).as_secs();
         let more = std::mem::take(&mut self.more);
         self.since = now;
@@ -98,7 +99,7 @@ impl Repeated {
         };
         let times = if more == 1 { "time" } else { "times" };
         let text = format!("{} ({more} {times} more in {time})", self.text);
-        Some(Told { level, text })
+        Some(LogLine { level, text })
     }
 }
 
@@ -106,20 +107,20 @@ impl Repeated {
 mod tests {
     use super::*;
 
-    fn event(topic: Topic, subject: &str, text: &str) -> Event {
+    fn event(topic: EventTopic, subject: &str, text: &str) -> LogEvent {
         let (subject, text) = (subject.to_owned(), text.to_owned());
-        Event { level: Level::WARN, topic, subject, text }
+        LogEvent { level: Level::WARN, topic, subject, text }
     }
 
-    fn texts(told: Vec<Told>) -> Vec<String> {
+    fn texts(told: Vec<LogLine>) -> Vec<String> {
         told.into_iter().map(|told| told.text).collect()
     }
 
     #[test]
     fn the_first_is_told_at_once_and_the_others_once_a_minute() {
-        let (mut repeats, began) = (Repeats::default(), Instant::now());
+        let (mut repeats, began) = (RepeatCounter::default(), Instant::now());
         let at = |seconds| began + Duration::from_secs(seconds);
-        let full = |file: u32| event(Topic::DiskSpace, "a/disk0", &format!("full for {file}"));
+        let full = |file: u32| event(EventTopic::DiskSpace, "a/disk0", &format!("full for {file}"));
         assert_eq!(texts(repeats.note(full(0), at(0))), ["full for 0"]);
         for file in 1..=37 {
             assert_eq!(repeats.note(full(file), at(u64::from(file))), []);
@@ -136,9 +137,9 @@ mod tests {
 
     #[test]
     fn subjects_and_topics_are_told_apart() {
-        let (mut repeats, now) = (Repeats::default(), Instant::now());
+        let (mut repeats, now) = (RepeatCounter::default(), Instant::now());
         for subject in ["a/disk0", "a/disk1"] {
-            for topic in [Topic::DiskSpace, Topic::DiskFailure] {
+            for topic in [EventTopic::DiskSpace, EventTopic::DiskFailure] {
                 assert_eq!(repeats.note(event(topic, subject, "x"), now).len(), 1);
                 assert_eq!(repeats.note(event(topic, subject, "x"), now), []);
             }
@@ -147,9 +148,9 @@ mod tests {
 
     #[test]
     fn bad_news_and_good_news_are_told_apart() {
-        let (mut repeats, now) = (Repeats::default(), Instant::now());
-        let lost = event(Topic::Peer, "b", "lost");
-        let back = Event { level: Level::INFO, ..event(Topic::Peer, "b", "returned") };
+        let (mut repeats, now) = (RepeatCounter::default(), Instant::now());
+        let lost = event(EventTopic::Peer, "b", "lost");
+        let back = LogEvent { level: Level::INFO, ..event(EventTopic::Peer, "b", "returned") };
         assert_eq!(texts(repeats.note(lost.clone(), now)), ["lost"]);
         assert_eq!(texts(repeats.note(back, now)), ["returned"]);
         assert_eq!(repeats.note(lost, now), [], "it comes and goes");
@@ -160,10 +161,10 @@ mod tests {
 
     #[test]
     fn a_flood_of_subjects_takes_little_memory() {
-        let (mut repeats, now) = (Repeats::default(), Instant::now());
+        let (mut repeats, now) = (RepeatCounter::default(), Instant::now());
         let mut lines = 0;
         for user in 0..10 * SUBJECTS {
-            let event = event(Topic::Stranger, &format!("user {user}"), "refused");
+            let event = event(EventTopic::Stranger, &format!("user {user}"), "refused");
             lines += repeats.note(event, now).len();
         }
         assert_eq!(lines, SUBJECTS + 1);

@@ -1,47 +1,48 @@
-//! Which events become lines of their own, and which are counted: a state machine without I/O, with
-//! time passed in.
+//! A rate limiter that delays and counts repeated events: a state machine without I/O, with time
+//! passed in.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::{AuditEvent, AuditKind};
 
-/// Kinds of events of users that are told apart.
+/// The most keys with their own limit; events beyond share one key per kind.
 pub(super) const KEYS: usize = 1024;
-/// Events of a key pass one by one as long as there are no more than this, and one is added each
-/// second. Of equal refusals the first one says all.
+/// The lines that a key may write at once; each [`PERIOD`] adds one. A repeated refusal says nothing
+/// new, so one line is enough.
 const REFUSED_BURST: u32 = 1;
 const BURST: u32 = 64;
-/// The time for one more line.
+/// The time after which a key may write one more line.
 pub(super) const PERIOD: Duration = Duration::from_secs(1);
 
 pub(super) type Key = (AuditKind, Option<u32>, &'static str);
 
-/// Holds back events that come too often.
+/// Delays events that come too often.
 #[derive(Debug, Default)]
 pub struct RateLimiter {
-    pub(super) keys: BTreeMap<Key, Bucket>,
+    pub(super) keys: BTreeMap<Key, TokenBucket>,
 }
 
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub(super) struct TokenBucket {
     /// Lines that may be written at once.
     lines: u32,
-    /// When the last one was added.
+    /// When the last line was added.
     since: Instant,
-    /// Events that were held back: the last one, and how many.
+    /// The last delayed event, and the number of delayed events.
     held: Option<(AuditEvent, u64)>,
 }
 
 impl RateLimiter {
-    /// An event. It comes back if it is to be written, with the number of those it stands for.
+    /// Takes an event. Returns it if it is to be written now, with the number of events that it
+    /// stands for.
     pub fn take(&mut self, event: AuditEvent, now: Instant) -> Option<(AuditEvent, u64)> {
         let mut key = (event.kind, event.uid, event.reason);
         if self.keys.len() >= KEYS && !self.keys.contains_key(&key) {
             key = (event.kind, None, "others");
         }
         let burst = burst(event.kind);
-        let fresh = || Bucket { lines: burst, since: now, held: None };
+        let fresh = || TokenBucket { lines: burst, since: now, held: None };
         let bucket = self.keys.entry(key).or_insert_with(fresh);
         bucket.refill(burst, now);
         let count = bucket.held.take().map_or(0, |(_, count)| count) + 1;
@@ -53,7 +54,7 @@ impl RateLimiter {
         Some((event, count))
     }
 
-    /// Events that were held back and are to be written now. Keys that have been silent go.
+    /// Returns the delayed events that are to be written now, and forgets keys without recent events.
     pub fn due(&mut self, now: Instant) -> Vec<(AuditEvent, u64)> {
         let mut due = Vec::new();
         self.keys.retain(|(kind, ..), bucket| {
@@ -69,13 +70,13 @@ impl RateLimiter {
         due
     }
 
-    /// All events that are held back.
+    /// Returns all delayed events.
     pub fn rest(self) -> impl Iterator<Item = (AuditEvent, u64)> {
         self.keys.into_values().filter_map(|bucket| bucket.held)
     }
 }
 
-impl Bucket {
+impl TokenBucket {
     fn refill(&mut self, burst: u32, now: Instant) {
         let periods = now.saturating_duration_since(self.since).as_secs() / PERIOD.as_secs();
         if periods > 0 {
