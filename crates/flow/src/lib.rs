@@ -57,6 +57,7 @@
 #![forbid(unsafe_code)]
 
 mod chain;
+pub mod document;
 mod error;
 pub mod graph;
 pub mod placement;

@@ -3,12 +3,12 @@
 //!
 //! Invariants:
 //! - Request handling never waits for the log: events pass through a bounded queue to one thread,
-//!   and those that find no room are counted in the next line.
-//! - The log is bounded: it has two files of at most [`FILE_LIMIT_BYTES`] each.
-//! - A flood of refusals gives one line per second for each user and reason, with their number.
+//!   and the next line counts the events that found the queue full.
+//! - The log has two files of at most [`FILE_LIMIT_BYTES`] each.
+//! - A flood of refusals writes one line per second for each user and reason, with their number.
 
 mod log_file;
-mod rate;
+mod rate_limiter;
 
 use std::io;
 use std::path::Path;
@@ -26,61 +26,61 @@ use serde::Serialize;
 pub use log_file::FILE_LIMIT_BYTES;
 
 use log_file::LogFile;
-use rate::RateLimiter;
+use rate_limiter::RateLimiter;
 
-/// Events that may wait to be written.
-const QUEUE: usize = 1024;
-/// How often events that were held back are looked at.
+/// The most events in the queue.
+const QUEUE_LIMIT: usize = 1024;
+/// The interval at which the thread looks at delayed events.
 const TICK: Duration = Duration::from_secs(1);
 /// The longest text of a field, in characters.
 const TEXT_LIMIT: usize = 300;
 
-/// What an event is about.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuditKind {
-    /// A connection or a request was refused.
+    /// The node has refused a connection or a request.
     Refused,
-    /// The cluster was administered: stopped, reset, checked, joined.
+    /// An act of administration: stop, reset, check, join.
     Administration,
-    /// Owner, group or mode changed.
+    /// A change of owner, group or mode.
     Rights,
 }
 
-/// Something that the log tells.
+/// An event for the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEvent {
-    /// What it is about.
+    /// The kind.
     pub kind: AuditKind,
-    /// Events of a user with the same reason are counted together.
+    /// The reason; events of a user with the same reason are counted together.
     pub reason: &'static str,
-    /// The user, if it is known.
+    /// The user, if known.
     pub uid: Option<u32>,
-    /// What people call the client.
+    /// The name of the client.
     pub client: String,
-    /// The file, or what was to be done.
+    /// The file or the action.
     pub object: String,
-    /// What came of it.
+    /// The outcome.
     pub outcome: String,
 }
 
-/// Takes events for the log of a node.
+/// The audit log of a node.
 #[derive(Debug, Default)]
-pub struct Audit {
-    queue: Option<SyncSender<Message>>,
-    /// Events that found no room in the queue.
+pub struct AuditLog {
+    queue: Option<SyncSender<WriterMessage>>,
+    /// Events that found the queue full.
     lost: Arc<AtomicU64>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-enum Message {
+enum WriterMessage {
     Event(AuditEvent),
     End,
 }
 
 /// A line of the log.
 #[derive(Serialize)]
-struct Line<'a> {
+struct AuditLine<'a> {
     time: String,
     node: &'a str,
     kind: AuditKind,
@@ -88,9 +88,9 @@ struct Line<'a> {
     client: &'a str,
     object: &'a str,
     outcome: &'a str,
-    /// How many such events there were since the last line of their kind.
+    /// The number of such events since the last line of their kind.
     count: u64,
-    /// How many events were lost since the last line.
+    /// The number of lost events since the last line.
     #[serde(skip_serializing_if = "is_zero")]
     lost: u64,
 }
@@ -100,32 +100,32 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-impl Audit {
-    /// The log of a node in its data directory.
+impl AuditLog {
+    /// Opens the log of a node in its data directory, and starts the writer thread.
     pub fn open(data: &Path, node: &str) -> io::Result<Self> {
         let file = LogFile::open(&data.join("audit.log"), FILE_LIMIT_BYTES)?;
-        let (queue, events) = sync_channel(QUEUE);
+        let (queue, events) = sync_channel(QUEUE_LIMIT);
         let lost = Arc::new(AtomicU64::new(0));
-        let mut writer = Writer { node: node.to_owned(), file, lost: lost.clone() };
+        let mut writer = AuditWriter { node: node.to_owned(), file, lost: lost.clone() };
         let thread = std::thread::Builder::new().name("audit".to_owned());
-        let thread = thread.spawn(move || writer.work(&events))?;
+        let thread = thread.spawn(move || writer.run(&events))?;
         Ok(Self { queue: Some(queue), lost, writer: Mutex::new(Some(thread)) })
     }
 
-    /// No log: events are dropped.
+    /// Returns a log that drops all events.
     pub fn off() -> Self {
         Self::default()
     }
 
-    /// Notes an event, if there is room; never waits.
+    /// Queues an event, or counts it as lost; never waits.
     pub fn note(&self, event: AuditEvent) {
         let Some(queue) = &self.queue else { return };
-        if queue.try_send(Message::Event(event)).is_err() {
+        if queue.try_send(WriterMessage::Event(event)).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Notes a failure if a request was refused by it.
+    /// Records a failure that is a refusal; ignores others.
     pub fn note_failure(&self, uid: Option<u32>, client: &str, failure: &Failure) {
         if self.queue.is_none() {
             return;
@@ -149,7 +149,7 @@ impl Audit {
         });
     }
 
-    /// Notes an act of administration, and what came of it.
+    /// Records an act of administration with its outcome.
     pub fn note_administration<T>(
         &self,
         (uid, client): (u32, &str),
@@ -166,7 +166,7 @@ impl Audit {
         self.note(AuditEvent { kind, reason: "administration", uid, client, object, outcome });
     }
 
-    /// Notes that owner, group or mode of a file or directory have changed.
+    /// Records a change of owner, group or mode.
     pub fn note_rights(
         &self,
         (uid, client): (u32, &str),
@@ -188,7 +188,7 @@ impl Audit {
         self.note(AuditEvent { kind, reason: "rights", uid, client, object, outcome });
     }
 
-    /// Notes a connection that was refused or cut off, as the network tells it.
+    /// Records a connection that the network layer has refused or closed.
     pub fn note_connection(&self, refusal: &Refusal) {
         let Refusal { peer, reason, .. } = refusal;
         let uid = peer.rsplit_once("of user ").and_then(|(_, uid)| uid.parse().ok());
@@ -202,39 +202,39 @@ impl Audit {
         });
     }
 
-    /// Writes what waits, and ends the thread.
+    /// Writes the queued events, and ends the thread.
     pub fn close(&self) {
         if let Some(queue) = &self.queue {
-            // The thread receives: there is room before long.
-            let _ = queue.send(Message::End);
+            // The thread receives, so a full queue drains.
+            let _ = queue.send(WriterMessage::End);
         }
         if let Some(writer) = self.writer.lock().take() {
-            // A panic there was reported when it happened.
+            // The panic hook has reported a panic of the thread.
             let _ = writer.join();
         }
     }
 }
 
-struct Writer {
+struct AuditWriter {
     node: String,
     file: LogFile,
     lost: Arc<AtomicU64>,
 }
 
-impl Writer {
-    fn work(&mut self, events: &Receiver<Message>) {
+impl AuditWriter {
+    fn run(&mut self, events: &Receiver<WriterMessage>) {
         let mut limiter = RateLimiter::default();
         loop {
             let message = events.recv_timeout(TICK);
             let now = Instant::now();
             match message {
-                Ok(Message::Event(event)) => {
+                Ok(WriterMessage::Event(event)) => {
                     if let Some((event, count)) = limiter.take(event, now) {
                         self.write(&event, count);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(WriterMessage::End) | Err(RecvTimeoutError::Disconnected) => break,
             }
             for (event, count) in limiter.due(now) {
                 self.write(&event, count);
@@ -247,7 +247,7 @@ impl Writer {
 
     fn write(&mut self, event: &AuditEvent, count: u64) {
         let lost = self.lost.swap(0, Ordering::Relaxed);
-        let line = Line {
+        let line = AuditLine {
             time: jiff::Timestamp::now().to_string(),
             node: &self.node,
             kind: event.kind,
@@ -264,12 +264,12 @@ impl Writer {
         });
         if let Err(error) = written {
             self.lost.fetch_add(lost + count, Ordering::Relaxed);
-            tracing::warn!(%error, "the audit log cannot be written");
+            tracing::warn!(%error, "the node cannot write its audit log");
         }
     }
 }
 
-/// The beginning of a text.
+/// Returns the first [`TEXT_LIMIT`] characters of a text.
 fn cut(text: &str) -> &str {
     text.char_indices().nth(TEXT_LIMIT).map_or(text, |(end, _)| &text[..end])
 }

@@ -28,7 +28,7 @@ pub use load::{DiskLoad, QUEUE_LIMIT};
 use crate::config::{DiskConfig, NodeConfig};
 use crate::descriptor_limit;
 use crate::error::NodeError;
-use crate::event_log::{DiskLook, DiskWatch};
+use crate::event_log::{DiskSample, DiskWatch};
 use crate::lazy_subfiles::LazySubfiles;
 
 /// The node reports a disk that has stalled for this long. A large sync may take less.
@@ -209,10 +209,10 @@ impl NodeDisks {
     }
 
     /// Returns the state of each disk, and the requests that it has served since the last call.
-    pub fn looks(&self) -> Vec<DiskLook> {
+    pub fn looks(&self) -> Vec<DiskSample> {
         let look = |disk: &NodeDisk| {
             let (served, took) = disk.load.take_served();
-            DiskLook {
+            DiskSample {
                 space: disk.space.lock().map(|space| (space.total_bytes, space.free_bytes)),
                 trouble: disk.trouble.lock().clone(),
                 stall: disk.stall_report(),

@@ -1,4 +1,4 @@
-//! Why a node cannot start.
+//! Errors at the start of a node.
 
 use std::io;
 use std::path::Path;
@@ -17,9 +17,9 @@ pub enum NodeError {
     UnknownNode {
         /// The cluster.
         cluster: String,
-        /// The node asked for.
+        /// The requested node.
         node: String,
-        /// The nodes there are.
+        /// The nodes of the configuration.
         known: String,
     },
     /// Another process has a disk or the namespace open.
@@ -28,9 +28,9 @@ pub enum NodeError {
          is {socket}), or stop it with `pario stop --cluster unix={socket}`"
     )]
     InUse {
-        /// What is in use.
+        /// The disk or namespace.
         what: String,
-        /// Where the node would be reached.
+        /// The socket of the other node.
         socket: String,
     },
     /// A disk cannot be used.
@@ -41,7 +41,7 @@ pub enum NodeError {
     Io {
         /// The file.
         path: String,
-        /// What the system says.
+        /// The system's reason.
         error: io::Error,
     },
     /// The runtime directory, where the sockets of this user lie, is not private.
@@ -53,21 +53,21 @@ pub enum NodeError {
     /// The namespace cannot be opened.
     #[error("{0}")]
     Metadata(#[from] crate::metadata::MetadataError),
-    /// The namespace is missing, and there are files.
+    /// The namespace is missing, but the disks hold files.
     #[error(
         "the namespace of node {node:?}, {path}, is missing, but {evidence}: put the file back, or \
-         start the node with `pario serve --rebuild` to make the names from what the disks say, or \
-         with `pario serve --new` to begin without files (what is on the disks stays there)"
+         start the node with `pario serve --rebuild` to rebuild the namespace from the disks, or \
+         with `pario serve --new` to begin without files (the disks keep their content)"
     )]
     NamespaceMissing {
         /// The node.
         node: String,
-        /// Where the namespace should be.
+        /// The path of the namespace.
         path: String,
-        /// What shows that there are files.
+        /// The evidence of files.
         evidence: String,
     },
-    /// It cannot listen.
+    /// The node cannot listen.
     #[error("the node cannot listen: {0}")]
     Listen(#[from] pario_net::SpaceError),
     /// Anything else.
@@ -76,12 +76,12 @@ pub enum NodeError {
 }
 
 impl NodeError {
-    /// A file of the node cannot be used.
+    /// Creates the error of a file of the node.
     pub(crate) fn io(path: &Path, error: io::Error) -> Self {
         Self::Io { path: path.display().to_string(), error }
     }
 
-    /// The kind of error, as the standard library sorts them.
+    /// Returns the kind of the error in terms of the standard library.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Self::UnknownNode { .. } => io::ErrorKind::InvalidInput,
@@ -94,7 +94,7 @@ impl NodeError {
         }
     }
 
-    /// A disk of a node cannot be used.
+    /// Creates the error of a disk of a node.
     pub(crate) fn of_disk(error: StoreError, config: &NodeConfig) -> Self {
         match error {
             StoreError::InUse { disk } => Self::InUse {

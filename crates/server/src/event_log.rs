@@ -1,11 +1,11 @@
-//! What a node tells its administrator in the log: start and stop, other nodes, disks, refusals. The
-//! table of events is in docs/logs.md.
+//! The log of a node for its administrator: start and stop, other nodes, disks, refusals. The table of
+//! events is in docs/logs.md.
 //!
 //! The log prints an event at once the first time, and its repetitions once a minute with a count.
 
 mod disk_watch;
 mod peer_watch;
-mod repeats;
+mod repeat_counter;
 
 use std::time::Instant;
 
@@ -14,26 +14,26 @@ use pario_proto::Failure;
 use parking_lot::Mutex;
 use tracing::Level;
 
-pub use disk_watch::{DiskLook, DiskWatch};
+pub use disk_watch::{DiskSample, DiskWatch};
 pub use peer_watch::PeerWatch;
-use repeats::{Repeats, Told};
+use repeat_counter::{LogLine, RepeatCounter};
 
-/// What an event is about. Events of one topic, level and subject repeat each other.
+/// The topic of an event. Events of one topic, level and subject repeat each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Topic {
+pub enum EventTopic {
     /// Another node.
     Peer,
-    /// The room on a disk.
+    /// The free space of a disk.
     DiskSpace,
-    /// A disk that hangs.
+    /// A disk that completes nothing.
     DiskStall,
-    /// How fast a disk is.
+    /// The speed of a disk.
     DiskPace,
     /// A disk that fails.
     DiskFailure,
-    /// A connection that was refused.
+    /// A refused connection.
     Stranger,
-    /// A request that was refused.
+    /// A refused request.
     Refusal,
     /// A limit that a user has reached.
     Limit,
@@ -41,75 +41,81 @@ pub enum Topic {
 
 /// An event for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// How serious it is.
+pub struct LogEvent {
+    /// The level.
     pub level: Level,
-    /// What it is about.
-    pub topic: Topic,
-    /// Which node, disk or user it is about.
+    /// The topic.
+    pub topic: EventTopic,
+    /// The node, disk or user.
     pub subject: String,
-    /// What has happened.
+    /// The message.
     pub text: String,
 }
 
-/// Tells events, each repeated one once with a count.
+/// Writes events to the log, and repeated ones once a minute with a count.
 #[derive(Debug, Default)]
 pub struct EventLog {
-    repeats: Mutex<Repeats>,
+    repeats: Mutex<RepeatCounter>,
 }
 
 impl EventLog {
-    /// Tells an event, or counts it.
-    pub fn note(&self, event: Event) {
-        let told = self.repeats.lock().note(event, Instant::now());
-        told.iter().for_each(tell);
+    /// Logs an event, or counts it as a repetition.
+    pub fn note(&self, event: LogEvent) {
+        let lines = self.repeats.lock().note(event, Instant::now());
+        lines.iter().for_each(write);
     }
 
-    /// Tells what was counted for a minute.
-    pub fn tell_due(&self) {
+    /// Logs the repetitions that were counted for a minute.
+    pub fn flush_due(&self) {
         let due = self.repeats.lock().due(Instant::now());
-        due.iter().for_each(tell);
+        due.iter().for_each(write);
     }
 
-    /// Tells all that was counted: the node stops.
-    pub fn tell_rest(&self) {
+    /// Logs all counted repetitions, when the node stops.
+    pub fn flush_all(&self) {
         let rest = self.repeats.lock().rest(Instant::now());
-        rest.iter().for_each(tell);
+        rest.iter().for_each(write);
     }
 
-    /// Tells of a failure if administrators should know of it.
+    /// Logs a failure that concerns the administrator; ignores others.
     pub fn note_failure(&self, uid: Option<u32>, client: &str, failure: &Failure) {
         let user = uid.map_or_else(|| "an unknown user".to_owned(), |uid| format!("user {uid}"));
         let (level, topic, subject) = match failure {
-            Failure::DiskFull { disk, .. } => (Level::ERROR, Topic::DiskSpace, disk.clone()),
-            Failure::Disk { disk, .. } => (Level::ERROR, Topic::DiskFailure, disk.clone()),
+            Failure::DiskFull { disk, .. } => (Level::ERROR, EventTopic::DiskSpace, disk.clone()),
+            Failure::Disk { disk, .. } => (Level::ERROR, EventTopic::DiskFailure, disk.clone()),
             Failure::LimitReached { what, .. } => {
-                (Level::WARN, Topic::Limit, format!("{user}, {what}"))
+                (Level::WARN, EventTopic::Limit, format!("{user}, {what}"))
             }
-            Failure::BadGrant { .. } => (Level::WARN, Topic::Refusal, format!("{user}, grant")),
-            Failure::Version { .. } => (Level::WARN, Topic::Refusal, format!("{user}, version")),
+            Failure::BadGrant { .. } => {
+                (Level::WARN, EventTopic::Refusal, format!("{user}, grant"))
+            }
+            Failure::Version { .. } => {
+                (Level::WARN, EventTopic::Refusal, format!("{user}, version"))
+            }
             Failure::NotAdministrator { action, .. } => {
-                (Level::WARN, Topic::Refusal, format!("{user}, {action}"))
+                (Level::WARN, EventTopic::Refusal, format!("{user}, {action}"))
             }
             _ => return,
         };
         let text = match topic {
-            Topic::Refusal => format!("a request of {client}, {user}, is refused: {failure}"),
+            EventTopic::Refusal => {
+                format!("the node refuses a request of {client}, {user}: {failure}")
+            }
             _ => failure.to_string(),
         };
-        self.note(Event { level, topic, subject, text });
+        self.note(LogEvent { level, topic, subject, text });
     }
 
-    /// Tells of a connection that was refused or cut off, as the network tells it.
+    /// Logs a connection that the network layer has refused or closed.
     pub fn note_connection(&self, refusal: &Refusal) {
         let peer = without_port(&refusal.peer);
         let subject = format!("{peer}, {}", refusal.reason);
-        let text = format!("a connection from {peer} is refused: {}", refusal.reason);
-        self.note(Event { level: Level::WARN, topic: Topic::Stranger, subject, text });
+        let text = format!("the node refuses a connection from {peer}: {}", refusal.reason);
+        self.note(LogEvent { level: Level::WARN, topic: EventTopic::Stranger, subject, text });
     }
 }
 
-/// A peer as the network calls it, without the number of its socket, which nobody knows.
+/// Returns the address of a peer without its port, which tells the administrator nothing.
 fn without_port(peer: &str) -> &str {
     match peer.parse::<std::net::SocketAddr>() {
         Ok(address) => {
@@ -120,8 +126,8 @@ fn without_port(peer: &str) -> &str {
     }
 }
 
-fn tell(told: &Told) {
-    let Told { level, text } = told;
+fn write(line: &LogLine) {
+    let LogLine { level, text } = line;
     match *level {
         Level::ERROR => tracing::error!("{text}"),
         Level::WARN => tracing::warn!("{text}"),
@@ -134,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn callers_are_told_without_the_numbers_of_their_sockets() {
+    fn peers_are_logged_without_their_ports() {
         assert_eq!(without_port("10.0.0.7:53122"), "10.0.0.7");
         assert_eq!(without_port("[fe80::1]:53122"), "fe80::1");
         assert_eq!(without_port("process 17 of user 4711"), "process 17 of user 4711");

@@ -1,4 +1,4 @@
-//! Giving grants, and checking them without asking anybody.
+//! Issuing grants, and verifying them locally.
 
 use std::fmt;
 use std::fs;
@@ -13,12 +13,13 @@ use pario_proto::{Access, FileId, Grant};
 pub struct GrantKey([u8; 32]);
 
 impl GrantKey {
-    /// The secret that follows from the key of the cluster.
+    /// Derives the secret from the key of the cluster.
     pub fn of_cluster(key: &Key) -> Self {
         Self(blake3::derive_key("pario 2026 grants of a cluster", key.to_hex().as_bytes()))
     }
 
-    /// The secret of a node that has no cluster key: kept in a file that only its user can read.
+    /// Reads the secret of a node without a cluster key from a file that only its user can read, and
+    /// creates the file if it is missing.
     pub fn of_node(path: &Path) -> io::Result<Self> {
         match fs::read(path) {
             Ok(bytes) => match <[u8; 32]>::try_from(bytes) {
@@ -46,7 +47,7 @@ impl GrantKey {
         }
     }
 
-    /// A grant for a user.
+    /// Issues a grant for a user.
     pub fn grant(
         &self,
         file: FileId,
@@ -60,15 +61,15 @@ impl GrantKey {
         grant
     }
 
-    /// The same right, as of another epoch.
+    /// Issues the same right again, for another epoch.
     pub fn reissue(&self, grant: &Grant, epoch: u64) -> Grant {
         let Grant { file, uid, access, rights_version, .. } = *grant;
         self.grant(file, uid, access, rights_version, epoch)
     }
 
-    /// Whether the grant was given by a node of this cluster, just so.
+    /// Whether a node of this cluster has issued exactly this grant.
     pub fn is_genuine(&self, grant: &Grant) -> bool {
-        // Comparing hashes takes the same time wherever they differ.
+        // The comparison takes constant time.
         self.seal(grant) == blake3::Hash::from_bytes(grant.seal)
     }
 
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_of_a_node_stays_and_nobody_else_can_read_it() {
+    fn the_secret_of_a_node_stays_and_no_other_user_can_read_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("grants.key");
         let first = GrantKey::of_node(&path).unwrap();

@@ -1,13 +1,13 @@
-//! When the interface node begins a new grant epoch: a state machine without I/O, with time passed
-//! in.
+//! Decides when the interface node begins a new grant epoch: a state machine without I/O, with time
+//! passed in.
 //!
 //! Invariants:
-//! - An epoch is used only after [`GrantEpochs::begun`] has said that it is durable; numbers never
-//!   fall and never skip one, except where a node knows a higher one.
-//! - One epoch at a time is on its way to the namespace.
-//! - An epoch ends early when many revocations fall into it. So the revocations of a lifetime are
-//!   bounded, whatever clients do.
-//! - When no valid grant is left, no epoch begins: an idle cluster writes nothing.
+//! - An epoch is used only after [`GrantEpochs::begun`] has confirmed that it is durable. Numbers
+//!   never fall, and skip one only where a node knows a higher one.
+//! - At most one epoch at a time is being made durable.
+//! - An epoch ends early when it has many revocations. So the number of revocations in the lifetime
+//!   of a grant is bounded, whatever clients do.
+//! - No epoch begins while no valid grant is left: an idle cluster writes nothing.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use pario_proto::GRANT_LIFETIME_EPOCHS;
 /// Revocations after which an epoch ends early.
 pub const REVOCATIONS_PER_EPOCH: u64 = 1 << 16;
 
-/// The grant epochs, as the interface node counts them.
+/// The grant epochs of the interface node.
 #[derive(Debug)]
 pub struct GrantEpochs {
     period: Duration,
@@ -31,7 +31,7 @@ pub struct GrantEpochs {
 }
 
 impl GrantEpochs {
-    /// Begins with an epoch that is durable. Grants of the epochs before it may be in use.
+    /// Starts in a durable epoch. Clients may still use grants of earlier epochs.
     pub fn new(current: u64, period: Duration, now: Instant) -> Self {
         Self {
             period,
@@ -43,31 +43,31 @@ impl GrantEpochs {
         }
     }
 
-    /// The epoch for a grant that is issued now. It must be read before the record of the file is:
-    /// then a revocation that the record does not show yet is of this epoch or of a later one.
+    /// Returns the epoch for a grant that is issued now. The caller must read it before the record of
+    /// the file: then a revocation that the record does not show yet is of this epoch or a later one.
     pub fn issue(&mut self) -> u64 {
         self.last_issued = self.current;
         self.current
     }
 
-    /// The current epoch.
+    /// Returns the current epoch.
     pub fn current(&self) -> u64 {
         self.current
     }
 
-    /// Notes a revocation.
+    /// Counts a revocation.
     pub fn note_revocation(&mut self) {
         self.revocations += 1;
     }
 
-    /// The milliseconds after which a client renews a grant: a third of its lifetime.
+    /// Returns the milliseconds after which a client renews a grant: a third of its lifetime.
     pub fn renew_after_ms(&self) -> u64 {
         let lifetime =
             self.period.saturating_mul(u32::try_from(GRANT_LIFETIME_EPOCHS).unwrap_or(1));
         u64::try_from((lifetime / 3).as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The epoch that is to be made durable now, if one is due. The caller reports the outcome with
+    /// Returns the epoch to make durable now, if one is due. The caller reports the outcome with
     /// [`begun`](Self::begun) or [`failed`](Self::failed).
     pub fn next_due(&mut self, now: Instant) -> Option<u64> {
         let is_over = now.saturating_duration_since(self.began) >= self.period;
@@ -80,7 +80,7 @@ impl GrantEpochs {
         self.current.checked_add(1)
     }
 
-    /// An epoch is durable and begins.
+    /// Begins an epoch that is durable.
     pub fn begun(&mut self, epoch: u64, now: Instant) {
         self.is_advancing = false;
         if epoch > self.current {
@@ -90,7 +90,7 @@ impl GrantEpochs {
         }
     }
 
-    /// The epoch could not be made durable: it is tried again after another period.
+    /// Reports that an epoch could not be made durable; the next attempt is due after a period.
     pub fn failed(&mut self, now: Instant) {
         self.is_advancing = false;
         self.began = now;
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(epochs.renew_after_ms(), 100_000);
         assert_eq!(epochs.next_due(start + PERIOD - Duration::from_millis(1)), None);
         assert_eq!(epochs.next_due(start + PERIOD), Some(8));
-        assert_eq!(epochs.next_due(start + PERIOD * 2), None, "it is on its way already");
+        assert_eq!(epochs.next_due(start + PERIOD * 2), None, "it is being made durable already");
         assert_eq!(epochs.issue(), 7, "it is not durable yet");
         epochs.begun(8, start + PERIOD * 2);
         assert_eq!(epochs.issue(), 8);
@@ -118,7 +118,7 @@ mod tests {
         epochs.failed(start + PERIOD * 3);
         assert_eq!(epochs.issue(), 8);
         assert_eq!(epochs.next_due(start + PERIOD * 4), Some(9));
-        // A node knows a higher one than this one does.
+        // Another node knows a higher epoch.
         epochs.begun(20, start + PERIOD * 4);
         epochs.begun(9, start + PERIOD * 4);
         assert_eq!(epochs.current(), 20);
@@ -147,7 +147,7 @@ mod tests {
             due.is_some()
         };
         for _ in 0..=GRANT_LIFETIME_EPOCHS {
-            assert!(advance(&mut epochs), "grants of before the start are valid");
+            assert!(advance(&mut epochs), "grants from before the start are valid");
         }
         assert_eq!(epochs.current(), 2 + GRANT_LIFETIME_EPOCHS, "those of epoch 1 have expired");
         assert!(!advance(&mut epochs));

@@ -1,11 +1,11 @@
-//! What a node knows of the grants that are valid: the epoch, and the revocations of the lifetime
-//! of grants. No I/O.
+//! The window of valid grants at a node: the epoch, and the revocations within the lifetime of a
+//! grant. No I/O.
 //!
 //! Invariants:
-//! - A node that has not heard the epoch since it started accepts no grant.
+//! - A node that has not received the epoch since its start accepts no grant.
 //! - The epoch never falls.
-//! - A revocation stays until every grant that it concerns has expired: such a grant was issued in
-//!   the epoch of the revocation or before.
+//! - A revocation stays until every grant that it concerns has expired. Such a grant was issued in
+//!   the epoch of the revocation or earlier.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,10 +13,10 @@ use std::ops::Bound;
 
 use pario_proto::{FileId, GRANT_LIFETIME_EPOCHS, Grant, REMOVED_RIGHTS_VERSION, Revocation};
 
-/// Revocations in one answer to a node that loads them.
-pub const PAGE: usize = 1 << 14;
+/// The most revocations in one reply to a node that loads them.
+const PAGE_LIMIT: usize = 1 << 14;
 
-/// What a node knows of the grants that are valid.
+/// The window of valid grants at a node.
 #[derive(Debug, Default)]
 pub struct GrantWindow {
     epoch: Option<u64>,
@@ -26,24 +26,24 @@ pub struct GrantWindow {
 /// Why a genuine grant is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantRefusal {
-    /// The node has not heard the epoch since it started.
+    /// The node has not received the epoch since its start.
     Uninformed,
-    /// It is older than grants may be.
+    /// The grant has expired.
     Expired,
-    /// Rights have changed since it was issued.
+    /// The rights have changed since the grant was issued.
     Revoked,
-    /// The subfiles of the file are removed.
+    /// The file was deleted.
     Deleted,
 }
 
 impl GrantWindow {
-    /// The epoch, as far as it is known.
+    /// Returns the epoch, if known.
     pub fn epoch(&self) -> Option<u64> {
         self.epoch
     }
 
-    /// Whether a genuine grant is accepted. A grant of a later epoch than the node has heard of is:
-    /// the interface node has issued it since.
+    /// Checks a genuine grant. A grant of a later epoch than the node knows is valid: the interface
+    /// node has issued it since.
     pub fn check(&self, grant: &Grant) -> Result<(), GrantRefusal> {
         let Some(epoch) = self.epoch else { return Err(GrantRefusal::Uninformed) };
         match self.revocations.get(&grant.file) {
@@ -58,16 +58,16 @@ impl GrantWindow {
         }
     }
 
-    /// Notes a revocation; what is known of the file already stays if it says more. Whether grants
-    /// that were valid are not any more.
+    /// Adds a revocation, unless a stronger one of the file is known. Returns whether it invalidates
+    /// grants that were valid.
     pub fn revoke(&mut self, revocation: Revocation) -> bool {
         match self.revocations.entry(revocation.file) {
-            Entry::Vacant(place) => {
-                place.insert(revocation);
+            Entry::Vacant(entry) => {
+                entry.insert(revocation);
                 true
             }
-            Entry::Occupied(place) => {
-                let known = place.into_mut();
+            Entry::Occupied(entry) => {
+                let known = entry.into_mut();
                 let is_news = known.first_valid < revocation.first_valid;
                 known.first_valid = known.first_valid.max(revocation.first_valid);
                 known.epoch = known.epoch.max(revocation.epoch);
@@ -76,7 +76,8 @@ impl GrantWindow {
         }
     }
 
-    /// The interface node has begun an epoch. Revocations that concern only expired grants go.
+    /// Enters an epoch that the interface node has begun, and removes the revocations that concern
+    /// only expired grants.
     pub fn enter(&mut self, epoch: u64) {
         if self.epoch.is_none_or(|known| known < epoch) {
             self.epoch = Some(epoch);
@@ -84,16 +85,16 @@ impl GrantWindow {
         }
     }
 
-    /// Revocations in the order of files, after a given one; and whether there are more.
+    /// Returns revocations in the order of files, after a given one; and whether there are more.
     pub fn page(&self, after: Option<FileId>) -> (Vec<Revocation>, bool) {
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut rest = self.revocations.range((after, Bound::Unbounded)).map(|(_, known)| *known);
-        let page: Vec<Revocation> = rest.by_ref().take(PAGE).collect();
+        let page: Vec<Revocation> = rest.by_ref().take(PAGE_LIMIT).collect();
         (page, rest.next().is_some())
     }
 }
 
-/// Whether grants of an epoch have expired in another one.
+/// Whether grants of an epoch have expired in the current one.
 pub fn is_past(epoch: u64, current: u64) -> bool {
     epoch.saturating_add(GRANT_LIFETIME_EPOCHS) < current
 }

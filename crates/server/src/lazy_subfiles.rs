@@ -113,7 +113,7 @@ impl InterfaceState {
     /// Returns what the namespace says of a file that exists, or that is deleted and still open.
     pub fn known_file(&self, file: FileId) -> Result<Option<KnownFile>, Failure> {
         match self.namespace.known_file(file)? {
-            None if self.open_files.is_in_use(file) => self.namespace.doomed_file(file),
+            None if self.open_files.is_in_use(file) => self.namespace.tombstone(file),
             known => Ok(known),
         }
     }

@@ -56,7 +56,7 @@ mod request_meter;
 mod sessions;
 mod short_cut_traffic;
 mod subfile_sync;
-mod team_places;
+mod team_rendezvous;
 
 pub use data_directory::holds_cluster;
 pub use error::NodeError;

@@ -1,9 +1,9 @@
-//! How much of a node one user can take, and what is left for others.
+//! Quotas: how much of a node's resources one user can take.
 //!
-//! Invariants: what a user takes is a [`Share`], and is given back when the share is dropped, also by
-//! a panic. A user who has reached a limit is refused with the limit, its name and what to do; other
-//! users are not. The last part of each total is kept for root and for the user that runs the node,
-//! who have no limit of their own.
+//! Invariants: a user takes a [`QuotaShare`], and dropping the share gives it back, also in a panic.
+//! The node refuses a user at its limit with the name of the limit, its value and a remedy, and goes on
+//! serving other users. The node keeps the last part of each total for root and for the user that runs
+//! it; these two have no limit of their own.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,42 +13,41 @@ use std::sync::{Arc, Weak};
 use pario_proto::Failure;
 use parking_lot::Mutex;
 
-/// Something of which a node has a limited amount.
+/// A limited resource of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Resource {
     /// Clients that have said hello.
     Sessions,
-    /// Files that are open at the interface node.
+    /// Open files at the interface node.
     Handles,
     /// Requests that wait: for other ranks, for bytes, for locks, for the size of a file.
     Waits,
-    /// Ranges of bytes that are locked.
+    /// Locked byte ranges.
     Locks,
-    /// Jobs whose processes meet at the node.
+    /// Jobs that coordinate at the node.
     Jobs,
-    /// Files that jobs have open together.
+    /// Shared files of jobs.
     SharedFiles,
-    /// Objects of shared memory, each with a descriptor of the node.
+    /// Shared-memory objects of jobs, each with a descriptor of the node.
     JobMemories,
-    /// Calls that work with extents.
+    /// Processing calls.
     Calls,
-    /// Extents that these calls have chosen.
+    /// Extents that processing calls have selected.
     ChosenExtents,
-    /// Places at which the machines of a job come together.
-    TeamPlaces,
-    /// Tables in which clients count what they read and write by themselves, each with a descriptor
-    /// of the node.
+    /// Jobs on several machines that use the rendezvous of the node.
+    TeamRendezvous,
+    /// Tables in which clients count their short-cut traffic, each with a descriptor of the node.
     TrafficTables,
 }
 
 /// The limits of one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit {
+pub struct ResourceLimit {
     /// The most that one user has.
     pub per_user: u64,
     /// The most that all have together.
     pub total: u64,
-    /// What of the total only root and the user that runs the node can have.
+    /// The part of the total that only root and the user that runs the node can have.
     pub reserve: u64,
 }
 
@@ -63,23 +62,23 @@ pub const RESOURCES: [Resource; 11] = [
     Resource::JobMemories,
     Resource::Calls,
     Resource::ChosenExtents,
-    Resource::TeamPlaces,
+    Resource::TeamRendezvous,
     Resource::TrafficTables,
 ];
 
-/// The answers that one user may leave unread, over all its clients; a client that goes beyond is
-/// cut off.
+/// The bytes of replies that one user may leave unread, over all its clients. The node disconnects a
+/// client that exceeds it.
 pub const UNREAD_LIMIT_BYTES: usize = 512 << 20;
 
-/// Backlogs below this are not added up.
+/// Unread bytes of a client below this do not count.
 pub const UNREAD_NOTED_BYTES: usize = 1 << 20;
 
-/// The longest text of an offer of a team place, address and key together.
-pub const TEAM_PLACE_LIMIT_BYTES: usize = 1024;
+/// The longest offer of a rendezvous: address and key together.
+pub const RENDEZVOUS_LIMIT_BYTES: usize = 1024;
 
 impl Resource {
-    /// The limits of a node.
-    pub const fn limit(self) -> Limit {
+    /// Returns the limits of a resource.
+    pub const fn limit(self) -> ResourceLimit {
         let (per_user, total, reserve) = match self {
             Resource::Sessions => (1_024, 8_192, 256),
             Resource::Handles => (16_384, 262_144, 16_384),
@@ -90,13 +89,13 @@ impl Resource {
             Resource::JobMemories => (64, 512, 32),
             Resource::Calls => (128, 1_024, 64),
             Resource::ChosenExtents => (1 << 24, 1 << 26, 1 << 24),
-            Resource::TeamPlaces => (256, 4_096, 64),
+            Resource::TeamRendezvous => (256, 4_096, 64),
             Resource::TrafficTables => (1_024, 8_192, 256),
         };
-        Limit { per_user, total, reserve }
+        ResourceLimit { per_user, total, reserve }
     }
 
-    /// What a user can do about a refusal.
+    /// Returns what a user can do about a refusal.
     const fn remedy(self) -> &'static str {
         match self {
             Resource::Sessions | Resource::TrafficTables => {
@@ -105,11 +104,11 @@ impl Resource {
             Resource::Handles => "close some files",
             Resource::Waits => "wait for some of the calls that are under way",
             Resource::Locks => "unlock some ranges, or lock longer ones",
-            Resource::Jobs | Resource::TeamPlaces => "end some jobs",
-            Resource::SharedFiles => "close some of the files that jobs have open together",
-            Resource::JobMemories => "end some jobs; the others meet by messages",
+            Resource::Jobs | Resource::TeamRendezvous => "end some jobs",
+            Resource::SharedFiles => "close some shared files of jobs",
+            Resource::JobMemories => "end some jobs; the others coordinate by messages",
             Resource::Calls => "wait for some calls",
-            Resource::ChosenExtents => "wait for some calls, or have each choose fewer extents",
+            Resource::ChosenExtents => "wait for some calls, or select fewer extents in each",
         }
     }
 
@@ -127,60 +126,60 @@ impl fmt::Display for Resource {
             Resource::Locks => "locked ranges",
             Resource::Jobs => "jobs",
             Resource::SharedFiles => "files open in jobs",
-            Resource::JobMemories => "memories of jobs",
-            Resource::Calls => "calls that work with extents",
-            Resource::ChosenExtents => "extents chosen by calls",
-            Resource::TeamPlaces => "jobs that look for their machines",
+            Resource::JobMemories => "shared-memory objects of jobs",
+            Resource::Calls => "processing calls",
+            Resource::ChosenExtents => "extents selected by processing calls",
+            Resource::TeamRendezvous => "jobs that look for their machines",
             Resource::TrafficTables => "clients whose short cut is counted",
         })
     }
 }
 
-type Used = [AtomicU64; RESOURCES.len()];
+type UsedAmounts = [AtomicU64; RESOURCES.len()];
 
-/// What all users have taken of a node.
+/// The resources that all users have taken of a node.
 #[derive(Debug)]
 pub struct Quotas {
     node: Arc<str>,
     /// The user that runs the node.
     administrator: u32,
-    used: Arc<Used>,
-    /// A user that has taken nothing is forgotten when the next one comes.
+    used: Arc<UsedAmounts>,
+    /// Accounts in use; adding one removes the unused ones.
     users: Mutex<HashMap<u32, Weak<UserAccount>>>,
 }
 
-/// What one user has taken of a node.
+/// The resources that one user has taken of a node.
 #[derive(Debug)]
 pub struct UserAccount {
     uid: u32,
     node: Arc<str>,
     is_privileged: bool,
-    used: Used,
-    used_by_all: Arc<Used>,
+    used: UsedAmounts,
+    used_by_all: Arc<UsedAmounts>,
     unread_bytes: AtomicUsize,
 }
 
-/// A part of a resource that a user has; it is given back when this is dropped.
+/// A part of a resource that a user has taken; dropping it gives the part back.
 #[derive(Debug)]
-#[must_use = "it is given back at once"]
-pub struct Share {
+#[must_use = "an unused share is given back at once"]
+pub struct QuotaShare {
     account: Arc<UserAccount>,
     resource: Resource,
     count: u64,
 }
 
 impl Quotas {
-    /// Nothing is taken of a node that a user runs.
+    /// Creates the quotas of a node that a user runs.
     pub fn new(node: &str, administrator: u32) -> Self {
         Self { node: node.into(), administrator, used: Arc::default(), users: Mutex::default() }
     }
 
-    /// How much of a resource all users have taken in shares.
+    /// Returns how much of a resource all users have taken in shares.
     pub fn used(&self, resource: Resource) -> u64 {
         self.used[resource.index()].load(Ordering::SeqCst)
     }
 
-    /// The account of a user.
+    /// Returns the account of a user.
     pub fn account(&self, uid: u32) -> Arc<UserAccount> {
         let mut users = self.users.lock();
         if let Some(account) = users.get(&uid).and_then(Weak::upgrade) {
@@ -191,18 +190,16 @@ impl Quotas {
             uid,
             node: self.node.clone(),
             is_privileged: uid == 0 || uid == self.administrator,
-            used: Used::default(),
+            used: UsedAmounts::default(),
             used_by_all: self.used.clone(),
             unread_bytes: AtomicUsize::new(0),
         });
         users.insert(uid, Arc::downgrade(&account));
         account
     }
-}
 
-impl Quotas {
-    /// Whether a user who has `own` of a resource, of the `all` that all users have, can have one
-    /// more: for tables that count by themselves.
+    /// Checks that a user can have one more of a resource, for tables that count by themselves: the
+    /// user has `own` of it, and all users together have `all`.
     pub fn check(&self, uid: u32, resource: Resource, own: u64, all: u64) -> Result<(), Failure> {
         let account = self.account(uid);
         let (own_limit, all_limit) = account.limits(resource);
@@ -217,14 +214,14 @@ impl Quotas {
 }
 
 impl UserAccount {
-    /// The most that the user can have of a resource, and that all can have before it is refused.
+    /// Returns the most that this user, and all users together, may have after this user takes more.
     fn limits(&self, resource: Resource) -> (u64, u64) {
-        let Limit { per_user, total, reserve } = resource.limit();
+        let ResourceLimit { per_user, total, reserve } = resource.limit();
         if self.is_privileged { (u64::MAX, total) } else { (per_user, total - reserve) }
     }
 
     /// Takes some of a resource for the user.
-    pub fn take(self: &Arc<Self>, resource: Resource, count: u64) -> Result<Share, Failure> {
+    pub fn take(self: &Arc<Self>, resource: Resource, count: u64) -> Result<QuotaShare, Failure> {
         let (own, all) = self.limits(resource);
         let add = |used: &AtomicU64, limit: u64| {
             let within = |used: u64| used.checked_add(count).filter(|after| *after <= limit);
@@ -237,17 +234,16 @@ impl UserAccount {
             self.used[resource.index()].fetch_sub(count, Ordering::SeqCst);
             return Err(self.refusal(resource, None, all));
         }
-        Ok(Share { account: self.clone(), resource, count })
+        Ok(QuotaShare { account: self.clone(), resource, count })
     }
 
-    /// How much of a resource the user has taken in shares.
+    /// Returns how much of a resource the user has taken in shares.
     #[cfg(test)]
     pub fn used(&self, resource: Resource) -> u64 {
         self.used[resource.index()].load(Ordering::SeqCst)
     }
 
-    /// Notes that the unread answers of one client have changed; what all clients of the user leave
-    /// unread now.
+    /// Updates the unread bytes of one client. Returns those of all clients of the user.
     pub fn note_unread(&self, before: usize, now: usize) -> usize {
         if now >= before {
             let more = now - before;
@@ -268,8 +264,8 @@ impl UserAccount {
     }
 }
 
-impl Share {
-    /// Changes how much of the resource it is. If that is too much, it stays as it was.
+impl QuotaShare {
+    /// Changes the size of the share. A refusal leaves it unchanged.
     pub fn resize(&mut self, count: u64) -> Result<(), Failure> {
         if count > self.count {
             let mut more = self.account.take(self.resource, count - self.count)?;
@@ -288,7 +284,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for QuotaShare {
     fn drop(&mut self) {
         self.give_back(self.count);
     }
@@ -303,7 +299,7 @@ mod tests {
         let quotas = Quotas::new("alpha", 7);
         let limit = Resource::Jobs.limit();
         let one = quotas.account(1000);
-        let mut shares: Vec<Share> =
+        let mut shares: Vec<QuotaShare> =
             (0..limit.per_user).map(|_| one.take(Resource::Jobs, 1).unwrap()).collect();
         let refused = one.take(Resource::Jobs, 1).unwrap_err().to_string();
         assert_eq!(
@@ -321,8 +317,8 @@ mod tests {
     #[test]
     fn many_users_leave_the_reserve_to_root_and_the_administrator() {
         let quotas = Quotas::new("alpha", 7);
-        let Limit { per_user, total, reserve } = Resource::Calls.limit();
-        let shares: Vec<Share> = (1000..)
+        let ResourceLimit { per_user, total, reserve } = Resource::Calls.limit();
+        let shares: Vec<QuotaShare> = (1000..)
             .take(usize::try_from((total - reserve) / per_user).unwrap())
             .map(|uid| quotas.account(uid).take(Resource::Calls, per_user).unwrap())
             .collect();

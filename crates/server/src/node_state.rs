@@ -11,7 +11,7 @@ use pario_proto::{
 };
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::audit::Audit;
+use crate::audit::AuditLog;
 use crate::config::{Config, NodeConfig};
 use crate::disks::NodeDisks;
 use crate::event_log::EventLog;
@@ -19,7 +19,7 @@ use crate::grant::GrantKey;
 use crate::grant_epochs::GrantEpochs;
 use crate::grant_window::{GrantRefusal, GrantWindow};
 use crate::job_memory::JobMemories;
-use crate::lease::Leases;
+use crate::lease::LeaseTable;
 use crate::limits::Quotas;
 use crate::map_waiters::MapWaiters;
 use crate::namespace::Namespace;
@@ -45,7 +45,7 @@ pub struct NodeState {
     pub administrator: Identity,
     pub disks: NodeDisks,
     pub grants: GrantKey,
-    pub leases: Leases,
+    pub leases: LeaseTable,
     /// The traffic of clients with the short cut.
     pub short_cut_traffic: ShortCutTraffic,
     pub sessions: Sessions,
@@ -62,7 +62,7 @@ pub struct NodeState {
     pub calls: RunningCalls,
     pub peers: Peers,
     pub map_waiters: MapWaiters,
-    pub audit: Arc<Audit>,
+    pub audit: Arc<AuditLog>,
     pub events: Arc<EventLog>,
     /// The current map of the cluster.
     pub map: RwLock<ClusterMap>,

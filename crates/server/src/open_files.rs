@@ -8,7 +8,7 @@ use pario_net::SpaceId;
 use pario_proto::{Access, FileId, FilePath, FileRecord, Identity};
 use parking_lot::Mutex;
 
-use crate::limits::Share;
+use crate::limits::QuotaShare;
 
 /// An open file.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ struct OpenFilesState {
 struct Handle {
     file: OpenFile,
     /// The handle's share of its user's open files.
-    _share: Share,
+    _share: QuotaShare,
 }
 
 impl Default for OpenFiles {
@@ -60,13 +60,13 @@ impl Default for OpenFiles {
 
 impl OpenFiles {
     /// Registers an open file. Returns its handle.
-    pub fn open(&self, file: OpenFile, share: Share) -> u64 {
+    pub fn open(&self, file: OpenFile, share: QuotaShare) -> u64 {
         self.state.lock().open(file, share)
     }
 
     /// Registers a file that several clients have opened. Returns the first handle; the others
     /// follow it.
-    pub fn open_all(&self, files: impl IntoIterator<Item = (OpenFile, Share)>) -> u64 {
+    pub fn open_all(&self, files: impl IntoIterator<Item = (OpenFile, QuotaShare)>) -> u64 {
         let mut state = self.state.lock();
         let first = state.next + 1;
         for (file, share) in files {
@@ -142,7 +142,7 @@ impl OpenFiles {
 }
 
 impl OpenFilesState {
-    fn open(&mut self, file: OpenFile, share: Share) -> u64 {
+    fn open(&mut self, file: OpenFile, share: QuotaShare) -> u64 {
         self.next += 1;
         *self.users.entry(file.record.id).or_default() += 1;
         self.by_space.entry(file.space).or_default().insert(self.next);

@@ -1,11 +1,11 @@
-//! The locks of records of all open files, at the node that keeps the names.
+//! The record locks of all open files, at the interface node.
 //!
-//! Locks belong to the process that has the file open, which is known by its connection. They end
-//! when it unlocks them, when it has the file open no more, and when it is gone.
+//! A lock belongs to the process that has the file open; its connection identifies it. The lock ends
+//! when the process unlocks it, closes the file, or is lost.
 //!
-//! Invariants: one lock, held for moments; answers are sent after it is released. A file is found to
-//! be open under it, and closing lets go of locks after the file is open no more: so nobody keeps a
-//! lock of a file that it has closed.
+//! Invariants: one short mutex guards all locks; replies are sent after it is released. A request looks
+//! the open file up under the mutex, and a close removes the locks after the file is closed: so no
+//! process keeps a lock of a file that it has closed.
 
 use std::collections::HashMap;
 
@@ -17,22 +17,22 @@ use pario_proto::{
 use parking_lot::Mutex;
 
 use crate::coordination::{LockAnswers, LockClaim, Locker, Locks};
-use crate::limits::{Resource, Share};
+use crate::limits::{QuotaShare, Resource};
 use crate::open_files::OpenFiles;
 use crate::reply_sender::ReplySender;
 use crate::sessions::{Session, Sessions};
 
-/// The locks of records of all open files.
+/// The record locks of all open files.
 #[derive(Debug, Default)]
 pub struct RecordLocks {
     locks: Mutex<Locks<ReplySender>>,
-    /// What the locks of each process take of those of its user.
-    shares: Mutex<HashMap<SpaceId, Share>>,
+    /// The share of each process in the quota of its user.
+    shares: Mutex<HashMap<SpaceId, QuotaShare>>,
 }
 
 impl RecordLocks {
-    /// A process asks something of a node about the locks of a file that it has open. Nobody waits
-    /// here.
+    /// Handles a lock request of a process that has the file open. Never blocks: the reply to a wait is
+    /// sent when the lock is free.
     pub fn call(
         &self,
         node: &str,
@@ -55,7 +55,7 @@ impl RecordLocks {
                 return reporter.fail(failure);
             }
         };
-        // A lock adds at most two ranges, whatever it takes the place of.
+        // A lock adds at most two ranges, whatever ranges it replaces.
         let adds = matches!(call, LockCall::Try(..) | LockCall::Wait { .. });
         let room = session.account.take(Resource::Locks, if adds { 2 } else { 0 });
         if let Err(failure) = &room {
@@ -83,18 +83,18 @@ impl RecordLocks {
         drop(room);
         self.count(session, count);
         drop(locks);
-        tell(answers);
+        send(answers);
     }
 
-    /// Notes how many ranges a process has locked. What it got while it waited is noted with its
-    /// next request.
+    /// Updates the share of a process to the number of its locked ranges. A lock that a waiting process
+    /// gets later counts with its next request.
     fn count(&self, session: &Session, count: u64) {
         let mut shares = self.shares.lock();
         if count == 0 {
             shares.remove(&session.space);
             return;
         }
-        let is_noted = match shares.get_mut(&session.space) {
+        let is_counted = match shares.get_mut(&session.space) {
             Some(share) => share.resize(count).is_ok(),
             None => match session.account.take(Resource::Locks, count) {
                 Ok(share) => {
@@ -104,12 +104,16 @@ impl RecordLocks {
                 Err(_) => false,
             },
         };
-        if !is_noted {
-            tracing::debug!(uid = session.identity.uid, count, "locks beyond the limit of a user");
+        if !is_counted {
+            tracing::debug!(
+                uid = session.identity.uid,
+                count,
+                "a user has more locks than its limit"
+            );
         }
     }
 
-    /// A process has closed a file, which it may have opened more than once.
+    /// Removes the locks of a process that has closed a file, unless it has the file open again.
     pub fn close(&self, open_files: &OpenFiles, file: FileId, space: SpaceId) {
         let mut locks = self.locks.lock();
         if !locks.is_known(file, space) || open_files.is_open(file, space) {
@@ -117,17 +121,17 @@ impl RecordLocks {
         }
         let answers = locks.leave(file, space);
         drop(locks);
-        tell(answers);
+        send(answers);
     }
 
-    /// A process is gone. What it is told goes nowhere.
+    /// Removes the locks and waits of a lost process.
     pub fn lose(&self, space: SpaceId) {
         let answers = self.locks.lock().lose(space);
         self.shares.lock().remove(&space);
-        tell(answers);
+        send(answers);
     }
 
-    /// Who waits, longest first.
+    /// Returns the waits, longest first.
     pub fn waits(&self, open_files: &OpenFiles, sessions: &Sessions, now_ms: u64) -> Vec<LockWait> {
         let waits = self.locks.lock().waits();
         let mut names = HashMap::new();
@@ -135,7 +139,7 @@ impl RecordLocks {
             let named = || sessions.name_of(space).unwrap_or_default();
             names.entry(space).or_insert_with(named).clone()
         };
-        let told = waits.into_iter().filter_map(|wait| {
+        let waits = waits.into_iter().filter_map(|wait| {
             let open = open_files.get(wait.handle, wait.space)?;
             Some(LockWait {
                 path: open.path,
@@ -147,11 +151,11 @@ impl RecordLocks {
                 waited_ms: now_ms.saturating_sub(wait.since_ms),
             })
         });
-        told.collect()
+        waits.collect()
     }
 }
 
-/// The file, if such a call can be made by who has opened it so.
+/// Returns the file if the access of its opener permits the call.
 fn checked(file: FileId, access: Access, call: &LockCall) -> Result<FileId, Failure> {
     let (range, kind) = match *call {
         LockCall::Try(range, kind) | LockCall::Wait { range, kind, .. } => (range, Some(kind)),
@@ -172,7 +176,7 @@ fn checked(file: FileId, access: Access, call: &LockCall) -> Result<FileId, Fail
     Err(Failure::BadGrant { file, why })
 }
 
-fn tell(answers: LockAnswers<ReplySender>) {
+fn send(answers: LockAnswers<ReplySender>) {
     for (reporter, result) in answers {
         reporter.send_now(ReplyMessage { result: result.map(Reply::Lock), data: Vec::new() });
     }
@@ -185,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_client_says_is_checked() {
+    fn requests_of_clients_are_checked() {
         let file = FileId(7);
         let range = |from, to| LockRange { from, to };
         let (shared, alone) = (LockKind::Shared, LockKind::Exclusive);

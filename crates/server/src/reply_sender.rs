@@ -10,9 +10,9 @@ use std::time::Instant;
 use pario_net::{Bulk, FilePart, Responder, Sender};
 use pario_proto::{Failure, Reply, ReplyMessage};
 
-use crate::audit::Audit;
+use crate::audit::AuditLog;
 use crate::event_log::EventLog;
-use crate::limits::{Resource, Share};
+use crate::limits::{QuotaShare, Resource};
 use crate::protocol::NodeProtocol;
 use crate::request_meter::KindMeter;
 use crate::sessions::Session;
@@ -31,14 +31,14 @@ pub struct ReplySender {
     kind: &'static str,
     /// The client; before its hello, the sender of the request.
     client: Result<Arc<Session>, Arc<Sender>>,
-    audit: Arc<Audit>,
+    audit: Arc<AuditLog>,
     events: Arc<EventLog>,
     /// Counts the request when it is answered.
     meter: Arc<KindMeter>,
     /// When the node received the request.
     received: Instant,
     /// The request's share of its user's waits, until the reply is sent.
-    waits: Option<Share>,
+    waits: Option<QuotaShare>,
 }
 
 impl ReplySender {
@@ -48,7 +48,7 @@ impl ReplySender {
         node: Arc<str>,
         kind: &'static str,
         client: Result<Arc<Session>, Arc<Sender>>,
-        (audit, events): (Arc<Audit>, Arc<EventLog>),
+        (audit, events): (Arc<AuditLog>, Arc<EventLog>),
         meter: Arc<KindMeter>,
     ) -> Self {
         let received = Instant::now();

@@ -8,7 +8,7 @@ use pario_net::SpaceId;
 use pario_proto::{ClientStatus, Failure, Identity};
 use parking_lot::RwLock;
 
-use crate::limits::{Resource, Share, UNREAD_LIMIT_BYTES, UNREAD_NOTED_BYTES, UserAccount};
+use crate::limits::{QuotaShare, Resource, UNREAD_LIMIT_BYTES, UNREAD_NOTED_BYTES, UserAccount};
 
 /// A client that has sent a hello.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct Session {
     requests: AtomicU64,
     /// Unread bytes of replies, as counted last.
     unread_bytes: AtomicUsize,
-    _share: Share,
+    _share: QuotaShare,
 }
 
 impl Session {

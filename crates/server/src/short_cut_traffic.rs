@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 
-use crate::limits::{Resource, Share, UserAccount};
+use crate::limits::{QuotaShare, Resource, UserAccount};
 
 /// The limit of bytes that one client moves in a second, each way: beyond the memory bandwidth of
 /// any machine.
@@ -49,7 +49,7 @@ struct ClientTable {
     /// The largest value of each counter so far.
     seen: Vec<u64>,
     read_at: Instant,
-    _share: Share,
+    _share: QuotaShare,
 }
 
 impl ShortCutTraffic {

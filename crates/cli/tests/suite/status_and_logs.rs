@@ -224,14 +224,16 @@ fn the_log_tells_refused_strangers_once_with_a_count() {
         assert!(!output.status.success(), "{}", stdout(&output));
     };
     knock();
-    let refused = log.line("is refused");
-    assert!(refused.contains("WARN a connection from 127.0.0.1 is refused: "), "{refused}");
+    let refused = log.line("refuses a connection");
+    assert!(refused.contains("WARN the node refuses a connection from 127.0.0.1: "), "{refused}");
     for _ in 0..3 {
         knock();
     }
     node.signal(Signal::TERM);
     let mut rest: Vec<String> = Vec::new();
-    rest.extend(log.0.by_ref().map(Result::unwrap).filter(|line| line.contains("is refused")));
+    rest.extend(
+        log.0.by_ref().map(Result::unwrap).filter(|line| line.contains("refuses a connection")),
+    );
     let [counted] = &rest[..] else { panic!("one line tells of the others: {rest:#?}") };
     assert!(counted.contains("times more in the last "), "{counted}");
     assert!(node.wait().0.success());

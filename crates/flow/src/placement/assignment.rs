@@ -1,8 +1,9 @@
 //! The assignment of threads to processes.
 
-use super::error::{PlacementError, PlacementProblem, nearest};
+use super::error::{PlacementError, PlacementProblem};
 use super::file::Placement;
 use super::pattern::{PatternIndices, ThreadPattern};
+use crate::document::nearest;
 
 /// A slot of a program: a thread or a pool, to be placed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,6 +4,8 @@ use std::io;
 
 use thiserror::Error;
 
+use crate::document::{DocumentProblem, did_you_mean, location};
+
 /// A problem in a placement file, and its location.
 #[derive(Debug, Error)]
 #[error("{}: {problem}", location(.file, *.line, *.column))]
@@ -25,18 +27,9 @@ pub enum PlacementProblem {
     /// The file cannot be read.
     #[error("the placement file cannot be read: {0}")]
     Unreadable(#[source] io::Error),
-    /// The file is not TOML.
-    #[error("not valid TOML: {0}")]
-    Syntax(String),
-    /// A duplicate key.
-    #[error("\"{key}\" is given twice, first in line {first}")]
-    Duplicate { key: String, first: usize },
-    /// An unknown key.
-    #[error("{within} has no setting \"{key}\"{}", did_you_mean(.suggestion))]
-    UnknownKey { within: String, key: String, suggestion: Option<String> },
-    /// A value of the wrong kind.
-    #[error("{what} must be {expected}, but is {found}")]
-    Type { what: String, expected: &'static str, found: String },
+    /// The file is not TOML, or a key or value is wrong.
+    #[error(transparent)]
+    Document(#[from] DocumentProblem),
     /// The file names no process.
     #[error("there are no processes; give at least one, such as A = \"user\", under [processes]")]
     NoProcesses,
@@ -58,7 +51,7 @@ pub enum PlacementProblem {
     /// A thread is placed in an unknown process.
     #[error(
         "thread \"{thread}\": there is no process \"{process}\"{}",
-        did_you_mean(.suggestion)
+        did_you_mean(.suggestion.as_deref())
     )]
     UnknownProcess { thread: String, process: String, suggestion: Option<String> },
     /// An invalid thread pattern.
@@ -70,7 +63,7 @@ pub enum PlacementProblem {
     #[error("thread \"{thread}\": the range is empty{hint}")]
     EmptyRange { thread: String, hint: String },
     /// The program has no such thread.
-    #[error("thread \"{thread}\": the program has no thread \"{name}\"{}", did_you_mean(.suggestion))]
+    #[error("thread \"{thread}\": the program has no thread \"{name}\"{}", did_you_mean(.suggestion.as_deref()))]
     UnknownThread { thread: String, name: String, suggestion: Option<String> },
     /// An index outside of its pool.
     #[error(
@@ -95,43 +88,13 @@ pub enum PlacementProblem {
     #[error("thread \"{thread}\" is not placed; add it under [threads]")]
     NotPlaced { thread: String },
     /// A size for a pool that the program does not have.
-    #[error("pool \"{pool}\": the program has no pool \"{pool}\"{}", did_you_mean(.suggestion))]
+    #[error("pool \"{pool}\": the program has no pool \"{pool}\"{}", did_you_mean(.suggestion.as_deref()))]
     UnknownPool { pool: String, suggestion: Option<String> },
 }
 
 impl PlacementError {
     pub(super) fn at(file: &str, line: Option<usize>, problem: PlacementProblem) -> Self {
         PlacementError { file: file.to_owned(), line, column: None, problem: Box::new(problem) }
-    }
-}
-
-/// Returns the name in `known` that is most similar to `written`, if one is similar enough.
-pub(super) fn nearest<'a>(
-    written: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<String> {
-    const LEAST_SIMILARITY: f64 = 0.75;
-    let lower = written.to_lowercase();
-    known
-        .into_iter()
-        .map(|name| (strsim::jaro_winkler(&lower, &name.to_lowercase()), name))
-        .filter(|(similarity, _)| *similarity >= LEAST_SIMILARITY)
-        .max_by(|(left, _), (right, _)| left.total_cmp(right))
-        .map(|(_, name)| name.to_owned())
-}
-
-fn location(file: &str, line: Option<usize>, column: Option<usize>) -> String {
-    match (line, column) {
-        (Some(line), Some(column)) => format!("{file}:{line}:{column}"),
-        (Some(line), None) => format!("{file}:{line}"),
-        (None, _) => file.to_owned(),
-    }
-}
-
-fn did_you_mean(suggestion: &Option<String>) -> String {
-    match suggestion {
-        Some(name) => format!("; did you mean \"{name}\"?"),
-        None => String::new(),
     }
 }
 

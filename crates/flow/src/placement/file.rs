@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::{PlacementError, PlacementProblem};
 use super::pattern::ThreadPattern;
-use super::reader::PlacementReader;
+use super::reader;
 
 /// The processes of a program, and the process of each thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Placement {
 
     /// Parses the text of a file; error messages call the file `source_name`.
     pub fn parse(text: &str, source_name: &str) -> Result<Placement, PlacementError> {
-        PlacementReader::new(text, source_name).placement()
+        reader::read(text, source_name)
     }
 
     /// Returns the placement without a file: all threads in one process.

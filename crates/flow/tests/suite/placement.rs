@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use pario_flow::document::DocumentProblem;
 use pario_flow::placement::{Placement, PlacementError, PlacementProblem, ThreadSlot};
 use proptest::prelude::*;
 
@@ -253,7 +254,9 @@ fn sizes_of_pools_that_do_not_exist() {
 #[test]
 fn invalid_toml_has_line_and_column() {
     let error = refused("[processes]\nA = \"user\"\nB = {{\n");
-    assert!(matches!(*error.problem, PlacementProblem::Syntax(_)));
+    let is_syntax =
+        matches!(*error.problem, PlacementProblem::Document(DocumentProblem::Syntax(_)));
+    assert!(is_syntax);
     assert!(error.to_string().starts_with("sieve.toml:3:6: not valid TOML: "), "{error}");
     let error = refused("[processes]\nÄ = \"ü\" \"user\"\n");
     assert_eq!((error.line, error.column.is_some()), (Some(2), true), "{error}");

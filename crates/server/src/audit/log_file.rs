@@ -1,14 +1,14 @@
-//! A file of bounded size, with the one before it.
+//! A log file of bounded size, and its predecessor.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// The size at which `audit.log` becomes `audit.log.1`, in place of the one that was there.
+/// The size at which `audit.log` replaces `audit.log.1`, and a new file begins.
 pub const FILE_LIMIT_BYTES: u64 = 8 << 20;
 
-/// A log file to which lines are appended.
+/// An append-only log file.
 #[derive(Debug)]
 pub struct LogFile {
     path: PathBuf,
@@ -18,14 +18,14 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Opens the file, or makes it; only its user can read it.
+    /// Opens the file, and creates it if it is missing. Only its user can read it.
     pub fn open(path: &Path, limit_bytes: u64) -> io::Result<Self> {
         let file = open(path)?;
         let len_bytes = file.metadata()?.len();
         Ok(Self { path: path.to_owned(), limit_bytes, file, len_bytes })
     }
 
-    /// Appends a line. If there is no room, a new file begins first.
+    /// Appends a line; begins a new file first if the line would exceed the limit.
     pub fn append(&mut self, line: &[u8]) -> io::Result<()> {
         let len = line.len() as u64;
         if self.len_bytes > 0 && self.len_bytes + len > self.limit_bytes {

@@ -1,7 +1,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::rate::{KEYS, PERIOD};
+use super::rate_limiter::{KEYS, PERIOD};
 use super::*;
 
 fn event(kind: AuditKind, uid: u32, object: &str) -> AuditEvent {
@@ -26,7 +26,7 @@ fn a_line_is_json_and_only_the_user_of_the_node_can_read_it() {
     let path = dir.path().join("audit.log");
     fs::write(&path, "{}\n").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-    let audit = Audit::open(dir.path(), "a").unwrap();
+    let audit = AuditLog::open(dir.path(), "a").unwrap();
     audit.note(event(AuditKind::Rights, 1000, "/f \"\n\u{7}"));
     audit.note_failure(Some(7), "c", &Failure::Revoked { file: pario_proto::FileId(9) });
     audit.note_failure(Some(7), "c", &Failure::GrantExpired { file: pario_proto::FileId(9) });
@@ -42,10 +42,10 @@ fn a_line_is_json_and_only_the_user_of_the_node_can_read_it() {
     assert_eq!(lines[2]["kind"], "refused");
     assert_eq!(lines[3]["object"].as_str().unwrap().len(), TEXT_LIMIT);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    // A link in its place is not followed.
+    // The log does not follow a symbolic link.
     fs::rename(&path, dir.path().join("elsewhere")).unwrap();
     std::os::unix::fs::symlink(dir.path().join("elsewhere"), &path).unwrap();
-    assert!(Audit::open(dir.path(), "a").is_err());
+    assert!(AuditLog::open(dir.path(), "a").is_err());
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn the_log_has_two_files_of_bounded_size() {
     }
     assert_eq!(fs::metadata(&before).unwrap().len(), 1000);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
-    // What is there counts after a restart.
+    // After a restart the old content counts.
     let mut file = LogFile::open(&path, 1000).unwrap();
     file.append(b"next\n").unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "next\n");
@@ -88,7 +88,7 @@ fn equal_refusals_are_counted_and_others_pass() {
     assert_eq!(limiter.take(refused(1), now).map(|(_, count)| count), Some(2));
     now += PERIOD * 2;
     assert_eq!(limiter.due(now), []);
-    assert!(limiter.keys.is_empty(), "who is silent is forgotten");
+    assert!(limiter.keys.is_empty(), "a key without events is forgotten");
     for _ in 0..64 {
         assert!(limiter.take(event(AuditKind::Rights, 1, "/f"), now).is_some());
     }
@@ -96,7 +96,7 @@ fn equal_refusals_are_counted_and_others_pass() {
     assert_eq!(limiter.rest().count(), 1);
 }
 
-/// A flood of one user, and of more users than are told apart, gives few lines and little memory.
+/// A flood of more users than there are keys writes few lines and takes little memory.
 #[test]
 fn a_flood_fills_neither_memory_nor_the_log() {
     let mut now = Instant::now();
@@ -114,20 +114,20 @@ fn a_flood_fills_neither_memory_nor_the_log() {
     assert!(written < 20 * (KEYS as u64 + 4), "{written} lines");
 }
 
-/// While the writer does not get on, events are lost, counted, and said in the next line.
+/// While the writer is stuck, events are lost and counted; the next line reports the count.
 #[test]
 fn a_full_queue_loses_events_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let file = LogFile::open(&dir.path().join("audit.log"), FILE_LIMIT_BYTES).unwrap();
     let (queue, events) = sync_channel(3);
     let lost = Arc::new(AtomicU64::new(0));
-    let audit = Audit { queue: Some(queue), lost: lost.clone(), writer: Mutex::default() };
+    let audit = AuditLog { queue: Some(queue), lost: lost.clone(), writer: Mutex::default() };
     for uid in 0..10 {
         audit.note(event(AuditKind::Refused, uid, "/f"));
     }
     assert_eq!(lost.load(Ordering::Relaxed), 7);
     drop(audit);
-    Writer { node: "a".to_owned(), file, lost }.work(&events);
+    AuditWriter { node: "a".to_owned(), file, lost }.run(&events);
     let lines = lines(&dir.path().join("audit.log"));
     assert_eq!(lines.len(), 3);
     assert_eq!((&lines[0]["lost"], lines[1].get("lost")), (&7.into(), None));

@@ -36,7 +36,7 @@ pub fn check(shared: &Arc<NodeState>, request: CheckRequest) -> Result<CheckRepo
         silent: HashSet::new(),
         tombstones: names
             .namespace
-            .doomed()?
+            .tombstones()?
             .into_iter()
             .map(|record| (record.id, record))
             .collect(),
@@ -137,7 +137,7 @@ impl ClusterCheck<'_> {
         subfiles: Vec<FoundSubfile>,
     ) -> Result<Vec<FoundSubfile>, Failure> {
         let namespace = &self.names.namespace;
-        let tombstones = namespace.doomed()?;
+        let tombstones = namespace.tombstones()?;
         if namespace.record(file)?.is_some() || tombstones.iter().any(|record| record.id == file) {
             return Ok(Vec::new());
         }

@@ -1,7 +1,7 @@
-//! The configuration of a cluster: which nodes, where they listen, which disks they have.
+//! The configuration of a cluster: its nodes, their addresses, their disks.
 //!
-//! `reader` turns the text into what was written, `checks` says what of it does not fit together,
-//! `error` has the sentences. Every mistake is reported, not only the first.
+//! `reader` reads the text, `checks` finds settings that contradict each other, `error` holds the
+//! messages. A configuration is refused with all its mistakes, not only the first.
 
 mod checks;
 mod error;
@@ -16,48 +16,47 @@ use std::time::Duration;
 
 use pario_store::medium::Pace;
 
-pub use error::{ConfigError, Mistake, Problem, UnknownNode};
-use reader::{ClusterText, DiskText, NodeText, Reader};
+pub use error::{ConfigError, ConfigMistake, ConfigProblem, UnknownNode};
+use reader::{ClusterText, ConfigReader, DiskText, NodeText};
 
-/// Memory for extents if nobody says how much.
+/// The default size of the extent cache.
 const DEFAULT_CACHE_BYTES: u64 = 256 << 20;
 
-/// How long processes of a job may wait for each other before the node warns of it, if nobody says
-/// how long.
+/// The default time after which a node warns of ranks that wait for each other.
 const DEFAULT_WAIT_WARNING: Duration = Duration::from_secs(10);
 
-/// How long a grant epoch lasts by default.
+/// The default length of a grant epoch.
 const DEFAULT_GRANT_EPOCH: Duration = Duration::from_secs(30);
 
-/// A cluster as its file describes it, checked.
+/// The checked configuration of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Its name.
     pub name: String,
-    /// Where the key is that all nodes and clients on other machines share.
+    /// The file with the key that all nodes and the clients on other machines share.
     pub key_file: Option<PathBuf>,
-    /// Its nodes; names and disks are all different.
+    /// Its nodes; all names and disks differ.
     pub nodes: Vec<NodeConfig>,
-    /// Which of them keeps the namespace.
+    /// The index of the interface node, which keeps the namespace.
     pub interface: usize,
-    /// How long a grant epoch lasts; grants are valid for ten.
+    /// The length of a grant epoch; a grant is valid for ten epochs.
     pub grant_epoch: Duration,
-    /// The file that it was read from, for the log.
+    /// The configuration file, for the log.
     pub source: Option<PathBuf>,
 }
 
-/// A node.
+/// The configuration of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeConfig {
     /// Its name.
     pub name: String,
-    /// Where it listens on TCP, if it does.
+    /// Its TCP address, if it listens on TCP.
     pub listen: Option<SocketAddr>,
     /// Its Unix socket.
     pub socket: PathBuf,
-    /// Whether all users of the machine may use the socket, or only the one that runs the node.
+    /// Whether all users of the machine may use the socket, or only the user that runs the node.
     pub all_users: bool,
-    /// Where it keeps what is not on disks: the namespace, its secret.
+    /// The directory for everything that is not on disks: the namespace, its secret.
     pub data: PathBuf,
     /// Its disks.
     pub disks: Vec<DiskConfig>,
@@ -65,53 +64,52 @@ pub struct NodeConfig {
     pub storage_threads: usize,
     /// Threads that compute.
     pub compute_threads: usize,
-    /// Memory for extents, over all disks.
+    /// The size of the extent cache, over all disks.
     pub cache_bytes: u64,
-    /// What clients on the same machine may do with flat subfiles themselves.
+    /// The access of clients on the same machine to flat subfiles.
     pub short_cut: ShortCut,
-    /// How long processes of a job may wait for each other before the node warns of it; for ever if
-    /// nothing.
+    /// The time after which the node warns of ranks that wait for each other; `None` for never.
     pub wait_warning: Option<Duration>,
     /// Whether the node keeps an audit log.
     pub audit: bool,
 }
 
-/// What descriptors of flat subfiles a node hands out to clients on its machine.
+/// The descriptors of flat subfiles that a node passes to clients on its machine.
 ///
-/// A client that keeps a descriptor can read or write the bytes of that one subfile until it is
-/// deleted, also after a change of rights, and never its description.
+/// A client that keeps a descriptor can read or write the bytes of that one subfile until the subfile
+/// is deleted, also after a change of rights. It can never reach the description.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ShortCut {
-    /// To readers and writers.
+    /// Descriptors for readers and writers.
     #[default]
     Write,
-    /// Read-only ones, to clients that have opened a file for reading only; writers go through the
-    /// node.
+    /// Read-only descriptors for clients that have opened a file for reading only; writers go through
+    /// the node.
     Read,
-    /// None.
+    /// No descriptors.
     Off,
 }
 
-/// A disk.
+/// The configuration of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskConfig {
     /// Its directory.
     pub path: PathBuf,
-    /// Whether nothing may be changed on it.
+    /// Whether the node may not write to it.
     pub is_read_only: bool,
-    /// The pace of the slower disk that it is to behave like, if it is.
+    /// The pace of a slower disk to imitate.
     pub pace: Option<Pace>,
 }
 
 impl DiskConfig {
-    /// A disk in a directory that can be written to, as fast as it is.
+    /// Returns the configuration of a writable disk in a directory, at its own pace.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), is_read_only: false, pace: None }
     }
 }
 
 impl Config {
-    /// One node, named `local`, with four disks under a data directory.
+    /// Returns the configuration of one node, named `local`, with four disks in its data directory.
     pub fn alone(data: &Path) -> Self {
         let disk = |number| DiskConfig::at(data.join(format!("disk{number}")));
         let disks = (0..4).map(disk).collect();
@@ -139,7 +137,7 @@ impl Config {
         }
     }
 
-    /// Reads a configuration, and the key that it names.
+    /// Reads a configuration file, and checks the key file that it names.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let text =
             fs::read_to_string(path).map_err(|error| ConfigError::unreadable(path, &error))?;
@@ -147,8 +145,7 @@ impl Config {
         Ok(Self { source: Some(path.to_owned()), ..config })
     }
 
-    /// The configuration that a text describes. `source` stands before every mistake. Other files
-    /// are not looked at.
+    /// Parses the text of a configuration; messages call the file `source`. This reads no files.
     ///
     /// ```
     /// use pario_server::config::Config;
@@ -173,7 +170,7 @@ impl Config {
         Self::read(text, source, false)
     }
 
-    /// A node by its name.
+    /// Returns the node with a name.
     pub fn node(&self, name: &str) -> Result<&NodeConfig, UnknownNode> {
         self.nodes.iter().find(|node| node.name == name).ok_or_else(|| UnknownNode {
             name: name.to_owned(),
@@ -182,7 +179,7 @@ impl Config {
     }
 
     fn read(text: &str, source: &str, with_key: bool) -> Result<Self, ConfigError> {
-        let (cluster, mut mistakes) = Reader::read(text);
+        let (cluster, mut mistakes) = ConfigReader::read(text);
         if let Some(cluster) = &cluster {
             mistakes.extend(checks::check(cluster));
             if with_key {
@@ -199,8 +196,8 @@ impl Config {
         }
     }
 
-    /// The configuration of what was written; nothing if something is missing, which the checks
-    /// have told.
+    /// Converts what was written. Returns `None` if something is missing, which the checks have
+    /// reported.
     fn of(cluster: ClusterText) -> Option<Self> {
         let interface = cluster.interface.map(|(name, _)| name);
         let nodes: Vec<_> = cluster.nodes.into_iter().map(NodeConfig::of).collect::<Option<_>>()?;
@@ -253,15 +250,15 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from)
 }
 
-/// The socket of a node that is configured by its data directory alone: in the user's runtime
-/// directory, because paths of sockets must be short. A directory has the same socket however it
-/// is written.
+/// Returns the socket of a node that is configured by its data directory alone. It lies in the user's
+/// runtime directory, because socket paths must be short. All spellings of a directory have the same
+/// socket.
 fn socket_of(data: &Path) -> PathBuf {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     pario_net::runtime_directory().join(format!("{}.sock", hash_of_data(&data)))
 }
 
-/// What stands for an absolute data directory in names of files.
+/// Returns the hash that stands for an absolute data directory in file names.
 pub(crate) fn hash_of_data(data: &Path) -> String {
     let hash = blake3::hash(data.as_os_str().as_encoded_bytes()).to_hex();
     hash[..12].to_owned()

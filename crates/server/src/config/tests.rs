@@ -28,7 +28,7 @@ data = "/var/lib/pario/b"
 disks = [{ path = "/mnt/d2", read_only = true }]
 "#;
 
-/// What is said of a text, line by line.
+/// Returns the messages about a text, line by line.
 fn told(text: &str) -> Vec<String> {
     let refused = Config::parse(text, "cluster.toml").expect_err(text);
     refused.to_string().lines().map(str::to_owned).collect()
@@ -374,13 +374,13 @@ fn who_listens_has_a_key() {
         assert_eq!(
             told(&text),
             [format!(
-                "cluster.toml:4: node \"a\": over TCP, at {address}, only those are let in who have \
+                "cluster.toml:4: node \"a\": over TCP, at {address}, a node accepts only peers with \
                  the key of the cluster, and there is no key_file; add key_file = \
                  \"/etc/pario/cluster.key\" with 64 hexadecimal digits in it"
             )]
         );
         assert!(Config::parse(&format!("key_file = \"/k\"\n{text}"), "").is_ok());
-        // A key that is there, though wrong, is not missing.
+        // A wrong key is not a missing key.
         assert_eq!(
             told(&format!("key_file = 3\n{text}")),
             ["cluster.toml:1: key_file must be a path, but is 3"]
@@ -400,7 +400,7 @@ fn the_key_is_looked_at() {
 
     fs::write(&key, "0123456789abcdef\n").unwrap();
     fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
-    let open = format!("can be read by others (mode 0640); run: chmod 600 {}", key.display());
+    let open = format!("is readable by other users (mode 0640); run: chmod 600 {}", key.display());
     assert_eq!(load().unwrap_err(), told(&open));
 
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();

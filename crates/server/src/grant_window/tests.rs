@@ -58,7 +58,7 @@ fn deleted_files_stay_deleted_however_many_follow() {
             break;
         }
     }
-    assert_eq!((pages, count), (200_000usize.div_ceil(PAGE), 200_000));
+    assert_eq!((pages, count), (200_000usize.div_ceil(PAGE_LIMIT), 200_000));
 }
 
 /// What happens in a cluster of one interface node and two others.

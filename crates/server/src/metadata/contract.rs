@@ -47,14 +47,18 @@ fn keys(pairs: Vec<KeyValue>) -> String {
 }
 
 fn with_every_store(test: impl Fn(Arc<dyn MetadataStore>)) {
-    test(Arc::new(Memory::new()));
+    test(Arc::new(MemoryStore::new()));
     let turns = AtomicU64::new(0);
-    test(Arc::new(Memory::with_hook(move |step| {
+    test(Arc::new(MemoryStore::with_hook(move |step| {
         let is_third = turns.fetch_add(1, Ordering::Relaxed).is_multiple_of(3);
-        if step == MemoryStep::Commit && is_third { MemoryTurn::Conflict } else { MemoryTurn::Go }
+        if step == StoreStep::Commit && is_third {
+            StepDecision::Conflict
+        } else {
+            StepDecision::Go
+        }
     })));
     let dir = tempfile::tempdir().unwrap();
-    test(Arc::new(Redb::open(&dir.path().join("metadata")).unwrap()));
+    test(Arc::new(RedbStore::open(&dir.path().join("metadata")).unwrap()));
 }
 
 #[test]
@@ -185,7 +189,7 @@ fn a_done_may_submit_and_what_it_submits_is_done() {
 #[test]
 fn many_at_once_share_their_syncs() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Redb::open(&dir.path().join("metadata")).unwrap();
+    let store = RedbStore::open(&dir.path().join("metadata")).unwrap();
     let before = store.commits();
     std::thread::scope(|scope| {
         for thread in 0..16 {
@@ -207,7 +211,7 @@ fn many_at_once_share_their_syncs() {
 fn what_was_done_is_there_after_opening_again() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("metadata");
-    let store = Redb::open(&path).unwrap();
+    let store = RedbStore::open(&path).unwrap();
     let first = put(&store, "a", "1").unwrap();
     // What is only submitted is finished before the store is closed.
     store.submit(
@@ -218,7 +222,7 @@ fn what_was_done_is_there_after_opening_again() {
         Box::new(|outcome| assert!(outcome.is_ok())),
     );
     drop(store);
-    let store = Redb::open(&path).unwrap();
+    let store = RedbStore::open(&path).unwrap();
     assert_eq!((get(&store, "a").as_deref(), get(&store, "b").as_deref()), (Some("1"), Some("2")));
     assert!(put(&store, "c", "3").unwrap() > first, "revisions go on");
 }
@@ -227,11 +231,11 @@ fn what_was_done_is_there_after_opening_again() {
 fn a_file_that_is_in_use_or_damaged_or_out_of_reach_is_reported_with_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("metadata");
-    let store = Redb::open(&path).unwrap();
+    let store = RedbStore::open(&path).unwrap();
     for number in 0..100 {
         put(&store, &format!("key {number}"), &"value".repeat(100)).unwrap();
     }
-    let open = |path: &Path| Redb::open(path).err().map(|error| error.to_string());
+    let open = |path: &Path| RedbStore::open(path).err().map(|error| error.to_string());
     let error = open(&path).unwrap();
     assert!(error.contains("in use") && error.contains("pario stop"), "{error}");
     drop(store);
@@ -256,13 +260,13 @@ fn several_may_make_the_same_file_at_once() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("metadata");
         let opened: Vec<_> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| Redb::open(&path))).collect();
+            let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| RedbStore::open(&path))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        let stores: Vec<Redb> = opened.into_iter().filter_map(Result::ok).collect();
+        let stores: Vec<RedbStore> = opened.into_iter().filter_map(Result::ok).collect();
         assert!(stores.len() <= 1, "a file belongs to one");
         drop(stores);
-        put(&Redb::open(&path).unwrap(), "a", "1").unwrap();
+        put(&RedbStore::open(&path).unwrap(), "a", "1").unwrap();
     }
 }
 
@@ -270,7 +274,7 @@ fn several_may_make_the_same_file_at_once() {
 fn damage_inside_is_an_error_and_never_a_panic_of_the_caller() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("metadata");
-    let store = Redb::open(&path).unwrap();
+    let store = RedbStore::open(&path).unwrap();
     for number in 0..50 {
         put(&store, &format!("key {number:02}"), &"value".repeat(100)).unwrap();
     }
@@ -284,7 +288,7 @@ fn damage_inside_is_an_error_and_never_a_panic_of_the_caller() {
         let end = (at + 2000).min(bytes.len());
         bytes[at..end].fill(0xa5);
         std::fs::write(&path, bytes).unwrap();
-        let outcome = Redb::open(&path).and_then(|store| {
+        let outcome = RedbStore::open(&path).and_then(|store| {
             let mut found = Ok(Vec::new());
             store.read(&mut |state| found = state.range(b"", b"~", 100))?;
             found
@@ -331,12 +335,12 @@ fn after_a_failed_commit_nothing_is_promised_until_the_file_is_opened_again() {
     for is_sync in [true, false] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("metadata");
-        drop(Redb::open(&path).unwrap());
+        drop(RedbStore::open(&path).unwrap());
         let (writes, syncs) = (Arc::new(AtomicBool::default()), Arc::new(AtomicBool::default()));
         let file = File::options().read(true).write(true).open(&path).unwrap();
         let file = FileBackend::new(file).unwrap();
         let backend = Failing { file, writes: Arc::clone(&writes), syncs: Arc::clone(&syncs) };
-        let store = Redb::open_on(backend, &path).unwrap();
+        let store = RedbStore::open_on(backend, &path).unwrap();
         put(&store, "before", "1").unwrap();
         let broken = if is_sync { &syncs } else { &writes };
         broken.store(true, Ordering::Relaxed);
@@ -349,7 +353,7 @@ fn after_a_failed_commit_nothing_is_promised_until_the_file_is_opened_again() {
         let error = store.read(&mut |_| panic!("nothing is shown")).unwrap_err();
         assert!(error.to_string().contains("start the node again"), "{error}");
         drop(store);
-        let store = Redb::open(&path).unwrap();
+        let store = RedbStore::open(&path).unwrap();
         assert_eq!(get(&store, "before").as_deref(), Some("1"));
         assert_eq!(get(&store, "after"), None);
         put(&store, "again", "1").unwrap();
@@ -359,7 +363,7 @@ fn after_a_failed_commit_nothing_is_promised_until_the_file_is_opened_again() {
 #[test]
 fn a_work_that_panics_fails_and_does_not_leave_others_waiting() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Redb::open(&dir.path().join("metadata")).unwrap();
+    let store = RedbStore::open(&dir.path().join("metadata")).unwrap();
     let error = run(&store, |_| panic!("a bug")).unwrap_err();
     assert!(error.to_string().contains("a bug"), "{error}");
     assert!(put(&store, "a", "1").is_err());

@@ -1,4 +1,4 @@
-//! What can go wrong with the metadata, in sentences.
+//! Errors of metadata stores.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ pub enum MetadataError {
         /// The system's reason.
         why: String,
     },
-    /// What is in the file is not what was written.
+    /// The content of the file is damaged.
     #[error(
         "the metadata in {} is damaged: {why}; move the file away and run `pario fsck --rebuild`, \
          which makes a new one from what the disks say",
@@ -42,14 +42,13 @@ pub enum MetadataError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What does not fit.
+        /// What is wrong.
         why: String,
     },
-    /// A change could not be made durable. Whether it is there is known when the store is opened
-    /// again.
+    /// A change could not be made durable. Opening the store again shows whether it was kept.
     #[error(
-        "the metadata in {} cannot be changed: {why}; whether this change is kept shows when the \
-         node is started again",
+        "the metadata in {} cannot be changed: {why}; start the node again to see whether this \
+         change was kept",
         path.display()
     )]
     Commit {
@@ -58,10 +57,10 @@ pub enum MetadataError {
         /// The system's reason.
         why: String,
     },
-    /// An earlier change could not be made durable, so that nothing more is promised.
+    /// An earlier change could not be made durable, so the store refuses everything.
     #[error(
-        "the metadata in {} is not used any more since an earlier change failed ({why}); put that \
-         right and start the node again",
+        "the metadata in {} is not used any more, because an earlier change failed ({why}); repair \
+         the cause and start the node again",
         path.display()
     )]
     Poisoned {
@@ -70,15 +69,15 @@ pub enum MetadataError {
         /// The first failure.
         why: String,
     },
-    /// The values were written by another release.
+    /// Another release has written the values.
     #[error(
         "the metadata has format {found}, this release knows format {known}: use the release that \
          wrote it, or a later one"
     )]
     Format {
-        /// What was found.
+        /// The format of the store.
         found: u64,
-        /// What is known.
+        /// The format of this release.
         known: u64,
     },
     /// The values contradict each other.
@@ -87,7 +86,7 @@ pub enum MetadataError {
          --rebuild` makes new metadata from what the disks say"
     )]
     Inconsistent {
-        /// How.
+        /// The contradiction.
         why: String,
     },
 }

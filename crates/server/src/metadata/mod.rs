@@ -1,17 +1,16 @@
-//! An ordered map of bytes to bytes that changes by transactions and survives everything.
+//! Metadata stores: durable, ordered maps of bytes to bytes that change by transactions.
 //!
-//! [`MetadataStore`] is what the namespace is kept in. It does not assume one process: a
-//! transaction is a closure that may be run again when somebody else was faster. [`Redb`] keeps
-//! the map in one file of this machine, [`Memory`] in memory.
+//! The namespace lies in a [`MetadataStore`]. The trait does not assume one process: a transaction is
+//! a closure, and the store runs it again when a concurrent one has committed first. [`RedbStore`]
+//! keeps the map in one file of this machine, [`MemoryStore`] in memory.
 //!
-//! It is deliberately not: a place for data of files, or for anything that changes with every
-//! read or write.
+//! It deliberately holds no file data, and nothing that changes with every read or write.
 //!
 //! ```
 //! use std::sync::mpsc;
-//! use pario_server::metadata::{Memory, MetadataStore, Verdict};
+//! use pario_server::metadata::{MemoryStore, MetadataStore, Verdict};
 //!
-//! let store = Memory::new();
+//! let store = MemoryStore::new();
 //! let (send, receive) = mpsc::channel();
 //! store.submit(
 //!     Box::new(|transaction| {
@@ -27,16 +26,17 @@
 
 #[cfg(test)]
 mod contract;
-mod engine;
 mod error;
-mod file;
-mod memory;
+mod group_commit;
+mod memory_store;
 mod overlay;
+mod redb_store;
 mod store;
 
 pub use self::error::MetadataError;
-pub use self::file::Redb;
-pub use self::memory::{Memory, MemoryStep, MemoryTurn};
+pub use self::memory_store::{MemoryStore, StepDecision, StoreStep};
+pub use self::redb_store::RedbStore;
 pub use self::store::{
-    Done, KeyValue, MetadataStore, Revision, Snapshot, Transaction, Verdict, Work,
+    CommitCallback, KeyValue, MetadataStore, Revision, Snapshot, Transaction, TransactionBody,
+    Verdict,
 };

@@ -1,4 +1,4 @@
-//! The changes of one transaction, on top of the state it has seen.
+//! The changes of one transaction on top of a snapshot.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,19 +7,19 @@ use std::ops::Bound;
 use super::error::MetadataError;
 use super::store::{KeyValue, Revision, Snapshot, Transaction};
 
-/// A transaction under way: nothing reaches the state below before somebody applies it.
+/// A running transaction. The snapshot below changes only when the store applies the effects.
 pub struct Overlay<'a> {
     below: &'a dyn Snapshot,
     changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    /// Keys whose values below the transaction relies on.
+    /// Keys that the transaction has read from the snapshot below.
     read: RefCell<BTreeSet<Vec<u8>>>,
 }
 
-/// What a transaction has read and changed.
+/// The keys that a transaction has read and changed.
 pub struct Effects {
-    /// New values, or none for keys that are to go.
+    /// New values; `None` deletes the key.
     pub changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    /// Keys that it has got from the state below.
+    /// Keys that it has read from the snapshot below.
     pub read: BTreeSet<Vec<u8>>,
 }
 
@@ -59,7 +59,7 @@ impl Snapshot for Overlay<'_> {
             let bounds = (Bound::Included(from), Bound::Excluded(until));
             self.changes.range::<[u8], _>(bounds)
         };
-        // Each change hides at most one pair below, so that so many more suffice.
+        // Each change hides at most one pair below.
         let pairs = self.below.range(from, until, limit.saturating_add(changes().count()))?;
         let mut merged: BTreeMap<_, _> =
             pairs.into_iter().map(|(key, value)| (key, Some(value))).collect();

@@ -1,62 +1,63 @@
-//! What every metadata store promises.
+//! The contract of every metadata store.
 //!
 //! Invariants:
-//! - Every run of a transaction sees one state of the map, and its own changes on top of it.
-//! - A transaction takes effect only if none of the keys it has read with [`Snapshot::get`] were
-//!   changed by others since that state. Keys that [`Snapshot::range`] has shown are *not*
-//!   checked: who must rely on a range also gets a key that everybody writes who changes it.
-//! - A transaction that is aborted leaves no trace.
-//! - `done` is run exactly once, after the last run of the work, and not before everything that
-//!   the transaction has seen and done is durable.
+//! - Every run of a transaction sees one state of the map, with its own changes on top.
+//! - A transaction takes effect only if no other transaction has changed a key that it has read with
+//!   [`Snapshot::get`] since that state. The store does *not* check keys that [`Snapshot::range`]
+//!   has returned: a transaction that relies on a range also gets a key that every writer of the
+//!   range writes.
+//! - An aborted transaction leaves no trace.
+//! - The store calls `done` exactly once, after the last run of the body, and only when everything
+//!   that the transaction has read and written is durable.
 
 use super::error::MetadataError;
 
-/// The body of a transaction. It may be run several times; only the last run counts. It must not
-/// wait for anything.
-pub type Work = Box<dyn FnMut(&mut dyn Transaction) -> Verdict + Send>;
+/// The body of a transaction. The store may run it several times; only the last run counts. It must
+/// not block.
+pub type TransactionBody = Box<dyn FnMut(&mut dyn Transaction) -> Verdict + Send>;
 
-/// Told once what became of a transaction. It must not wait for another transaction of the same
+/// Receives the outcome of a transaction. It must not wait for another transaction of the same
 /// store, but may submit one.
-pub type Done = Box<dyn FnOnce(Result<Revision, MetadataError>) + Send>;
+pub type CommitCallback = Box<dyn FnOnce(Result<Revision, MetadataError>) + Send>;
 
 /// A key and its value.
 pub type KeyValue = (Vec<u8>, Vec<u8>);
 
-/// What a run of a transaction ends with.
+/// The decision at the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// What it has done shall be.
+    /// The changes take effect.
     Commit,
-    /// What it has done shall not be.
+    /// The changes are dropped.
     Abort,
 }
 
-/// A state of the map: every transaction that changes something makes the next one.
+/// The number of a state of the map. Every transaction that changes something creates the next one.
 ///
-/// A transaction that changed something comes with the state that it made, one that did not with
-/// the state that it saw. So the outcome of all transactions equals that of running them one by
-/// one in this order, those that changed something first among equals.
+/// Such a transaction reports the state that it created; a transaction without changes reports the
+/// state that it saw. The outcome of all transactions equals that of running them one by one in this
+/// order, those with changes first among equals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
 /// An ordered map that changes by transactions.
 pub trait MetadataStore: Send + Sync {
-    /// Runs a transaction; waits only when too many are under way already.
-    fn submit(&self, work: Work, done: Done);
+    /// Runs a transaction. Blocks only while too many are queued.
+    fn submit(&self, body: TransactionBody, done: CommitCallback);
 
-    /// Shows a durable state, which contains every transaction that is done.
-    fn read(&self, work: &mut dyn FnMut(&dyn Snapshot)) -> Result<(), MetadataError>;
+    /// Passes a durable state to `body`. It contains every transaction whose `done` was called.
+    fn read(&self, body: &mut dyn FnMut(&dyn Snapshot)) -> Result<(), MetadataError>;
 }
 
 /// One state of the map.
 pub trait Snapshot {
-    /// Which state it is.
+    /// Returns the number of the state.
     fn revision(&self) -> Revision;
 
-    /// The value of a key.
+    /// Returns the value of a key.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, MetadataError>;
 
-    /// Keys from one on and before another, in order, at most so many.
+    /// Returns the pairs with keys in `from..until`, in order, at most `limit`.
     fn range(
         &self,
         from: &[u8],
@@ -65,11 +66,11 @@ pub trait Snapshot {
     ) -> Result<Vec<KeyValue>, MetadataError>;
 }
 
-/// A state of the map that is being changed.
+/// A state of the map with the changes of a transaction.
 pub trait Transaction: Snapshot {
-    /// Gives a key a value. A key is not empty.
+    /// Sets the value of a key. The key must not be empty.
     fn put(&mut self, key: &[u8], value: Vec<u8>);
 
-    /// Removes a key, if it is there.
+    /// Removes a key, if it exists.
     fn delete(&mut self, key: &[u8]);
 }

@@ -1,19 +1,19 @@
 //! Keys of the metadata store.
 //!
-//! Invariant: the first byte says what a key is, and all parts before the last have a fixed
-//! length, so that no key means two things. Numbers are big endian: keys sort as ids do.
+//! Invariant: the first byte of a key is its type, and all parts before the last have a fixed
+//! length, so no key is ambiguous. Numbers are big endian, so keys sort like ids.
 
 use pario_proto::FileId;
 
-/// So many counters share the number of files, so that changes in different directories seldom
-/// meet in one.
+/// Counters over which the number of entries is spread, so that changes in different directories
+/// seldom conflict.
 pub const COUNT_SHARDS: u8 = 32;
 
 pub const EPOCH: &[u8] = b"cepoch";
 pub const FORMAT: &[u8] = b"cformat";
 pub const DISKS: &[u8] = b"cdisks";
-/// The last file that was described, while all are.
-pub const DESCRIBE_AFTER: &[u8] = b"u";
+/// The last file that an upgrade has described.
+pub const DESCRIPTION_CURSOR: &[u8] = b"u";
 pub const GRANT_EPOCH: &[u8] = b"cgrant epoch";
 
 /// The entry of a name in a directory.
@@ -35,13 +35,13 @@ pub fn node(id: FileId) -> Vec<u8> {
     with_id(b'n', id)
 }
 
-/// The record of a doomed file.
-pub fn doomed(id: FileId) -> Vec<u8> {
+/// The tombstone of a file.
+pub fn tombstone(id: FileId) -> Vec<u8> {
     with_id(b'x', id)
 }
 
-/// The entry of a file whose description is owed.
-pub fn owed(id: FileId) -> Vec<u8> {
+/// The entry of a file whose description is pending.
+pub fn pending_description(id: FileId) -> Vec<u8> {
     with_id(b'o', id)
 }
 
@@ -76,12 +76,12 @@ pub fn disk(uuid: u128) -> Vec<u8> {
     with_id(b'd', FileId(uuid))
 }
 
-/// The counter of entries in a share of all directories.
+/// The counter of entries of the shard of a directory.
 pub fn count(directory: FileId) -> Vec<u8> {
     count_of_shard(directory.0.to_le_bytes()[0] % COUNT_SHARDS)
 }
 
-/// The counter of one share.
+/// The counter of one shard.
 pub fn count_of_shard(shard: u8) -> Vec<u8> {
     let mut key = b"ccount".to_vec();
     key.push(shard);

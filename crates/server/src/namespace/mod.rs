@@ -1,74 +1,75 @@
-//! The tree of names: directories, files, their owners and permissions.
+//! The namespace: the tree of directories and files, with their owners and permissions.
 //!
-//! [`Namespace`] is the tree, kept in a [`MetadataStore`](crate::metadata::MetadataStore). Every
-//! change is one transaction: any number of callers may change the same names at once, and the
-//! outcome equals some order of their calls.
+//! [`Namespace`] keeps the tree in a [`MetadataStore`](crate::metadata::MetadataStore). Every change
+//! is one transaction: any number of callers may change the same names concurrently, and the result
+//! equals some serial order of their calls.
 //!
-//! It is deliberately not: a place for the content or the size of files, for open files, or for
-//! subfiles. A file that is removed leaves its record among the *doomed*, until whoever removes
-//! its subfiles from the disks says that they are gone.
+//! It deliberately holds no file content, no file sizes, no open files and no subfiles. Removing a
+//! file leaves its record as a *tombstone* until the subfile reaper has removed the subfiles from
+//! the disks.
 //!
-//! What is stored, with ids as sixteen bytes, the highest first:
+//! Keys and values; ids are sixteen bytes, big endian:
 //!
 //! | key | value |
 //! | --- | --- |
-//! | `e` directory name | the id of what the name means |
-//! | `n` id | the record, and where it is in the tree |
-//! | `x` id | the record of a file that is doomed |
-//! | `o` id | nothing: the file's description is owed to some disk |
-//! | `p` id | how often the file was renamed; missing if never |
-//! | `u` | the last file that was described, while all are described after an upgrade |
+//! | `e` directory name | the id of the file or directory |
+//! | `n` id | the record, and its position in the tree |
+//! | `x` id | a tombstone: the record of a removed file |
+//! | `o` id | empty: some disk has not acknowledged the file's description |
+//! | `p` id | the number of renames of the file; missing if none |
+//! | `u` | the last file described while an upgrade describes all files |
 //! | `d` uuid | the number of a disk |
-//! | `r` grant epoch, id | the first valid rights version of a file; the highest one of a deleted file |
+//! | `r` grant epoch, id | the first valid rights version of a file; the highest one if it was deleted |
 //! | `c` name | a counter |
 //!
 //! Invariants, which [`Namespace::problems`] checks:
 //! - every entry has a record that names the entry; every record but the root's has its entry;
-//! - a doomed file has no entry;
-//! - the record of a directory counts its entries. Everybody who changes an entry reads and writes
-//!   the record of its directory, so that a store which compares keys that were read finds every
-//!   conflict without looking at ranges.
+//! - a tombstone has no entry;
+//! - the record of a directory counts its entries. A transaction that changes an entry reads and
+//!   writes the record of its directory, so a store that compares only the keys that were read
+//!   detects every conflict without looking at ranges.
 //!
 //! ```
 //! use std::sync::{Arc, mpsc};
 //! use pario_proto::{Access, FilePath, Identity};
-//! use pario_server::metadata::Memory;
-//! use pario_server::namespace::{Clock, Namespace};
+//! use pario_server::metadata::MemoryStore;
+//! use pario_server::namespace::{Namespace, WallClock};
 //!
 //! let owner = Identity { uid: 1000, gids: vec![1000] };
-//! let names = Namespace::open(Arc::new(Memory::new()), "n0", &owner, Clock::system())?;
+//! let store = Arc::new(MemoryStore::new());
+//! let names = Namespace::open(store, "n0", &owner, WallClock::system())?;
 //! let path = FilePath::new("/runs")?;
 //! let (send, receive) = mpsc::channel();
 //! names.make_directory(owner.clone(), path.clone(), 0o750, move |result| {
 //!     send.send(result).unwrap()
 //! });
-//! let made = receive.recv()??;
-//! assert_eq!(names.lookup(&owner, &path, Access::LOOK)?, made);
+//! let created = receive.recv()??;
+//! assert_eq!(names.lookup(&owner, &path, Access::LOOK)?, created);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod change;
-mod check;
-mod clock;
+mod attributes;
+mod consistency;
 mod disks;
-mod doomed;
 mod entries;
+mod first_synced;
 mod grant_epochs;
 mod handle;
 mod key;
-mod many;
-mod owed;
+mod lookup;
+mod paths;
+mod pending_descriptions;
 mod permission;
-mod reading;
-mod recovery;
 mod rename;
-mod rights;
-mod times;
+mod restore;
+mod tombstones;
+mod transaction;
 mod tree;
+mod wall_clock;
 
-pub use self::clock::Clock;
-pub use self::doomed::SyncMark;
-pub use self::entries::Created;
+pub use self::attributes::{RightsOutcome, RightsUpdate};
+pub use self::entries::CreateOutcome;
+pub use self::first_synced::SyncMark;
 pub use self::handle::Namespace;
-pub use self::rename::Renamed;
-pub use self::rights::ChangedRights;
+pub use self::rename::RenameOutcome;
+pub use self::wall_clock::WallClock;

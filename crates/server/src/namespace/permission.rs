@@ -1,4 +1,4 @@
-//! Who may do what: owner, group and others, as everywhere; root may everything.
+//! Permissions of owner, group and others, as in POSIX. Root may do everything.
 
 use pario_proto::{Access, Failure, FilePath, FileRecord, Identity};
 
@@ -10,11 +10,12 @@ const STICKY: u32 = 0o1000;
 pub enum Permission {
     Read = 4,
     Write = 2,
-    /// For directories: to reach what is in it.
+    /// Of a directory: to reach its entries.
     Search = 1,
 }
 
-/// Whether the mode allows it. The owner is judged as owner only, even where others may more.
+/// Whether the mode grants a permission. Only the owner's bits count for the owner, even where
+/// others have more.
 pub fn is_allowed(who: &Identity, record: &FileRecord, permission: Permission) -> bool {
     let shift = if who.uid == record.uid {
         6
@@ -26,7 +27,7 @@ pub fn is_allowed(who: &Identity, record: &FileRecord, permission: Permission) -
     who.is_root() || record.mode >> shift & permission as u32 != 0
 }
 
-/// That a user may do something with what is at a path.
+/// Fails if a user lacks a permission for the file or directory at a path.
 pub fn require(
     who: &Identity,
     record: &FileRecord,
@@ -41,7 +42,7 @@ pub fn require(
     }
 }
 
-/// That a user may do with what is at a path what an open asks for.
+/// Fails if a user may not open the file at a path for this access.
 pub fn require_access(
     who: &Identity,
     record: &FileRecord,
@@ -57,7 +58,7 @@ pub fn require_access(
     Ok(())
 }
 
-/// That a user may add and remove names in a directory.
+/// Fails if a user may not add and remove names in a directory.
 pub fn require_change_of_entries(
     who: &Identity,
     directory: &FileRecord,
@@ -67,9 +68,8 @@ pub fn require_change_of_entries(
     require(who, directory, path, Permission::Write, action)
 }
 
-/// That a user may take an entry out of a directory: to delete it, to rename it, or to replace it.
-/// In a directory with the sticky bit that is for the owner of the entry, the owner of the
-/// directory and root.
+/// Fails if a user may not delete, rename or replace an entry of a directory. In a directory with
+/// the sticky bit only the owner of the entry, the owner of the directory and root may.
 pub fn require_removal_of_entry(
     who: &Identity,
     directory: &FileRecord,

@@ -1,76 +1,76 @@
-//! Files and directories move.
+//! Renaming files and directories.
 
 use pario_proto::{Failure, FileId, FilePath, FileRecord, Identity};
 
-use super::change::Change;
 use super::entries::require_empty;
 use super::handle::Namespace;
 use super::key;
 use super::permission::{require_change_of_entries, require_removal_of_entry};
-use super::tree::{Node, Stop, path_version, place};
+use super::transaction::TreeTransaction;
+use super::tree::{NamespaceError, TreeNode, path_version, resolve};
 
-/// What came of a rename.
+/// The outcome of a rename.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Renamed {
-    /// The file that has another path, which its descriptions have yet to say; nothing if it is a
+pub struct RenameOutcome {
+    /// The file that was renamed, whose descriptions have yet to get the path; `None` for a
     /// directory, or if both paths are the same.
     pub file: Option<FileId>,
-    /// The file that was at the new path before, and is doomed now.
+    /// The file that was at the new path before, and has a tombstone now.
     pub replaced: Option<FileRecord>,
 }
 
 impl Namespace {
-    /// Gives a file or directory another path. A file may replace a file, a directory an empty
-    /// directory. Nothing moves if both paths are the same. The new path of a file is owed to its
-    /// descriptions; those of files in a directory that moves keep the path that they have.
+    /// Renames a file or directory. A file may replace a file, a directory an empty directory. If
+    /// both paths are the same, nothing changes. The descriptions of a file are pending then; the
+    /// descriptions of files inside a renamed directory keep their path.
     pub fn rename(
         &self,
         who: Identity,
         from: FilePath,
         to: FilePath,
-        done: impl FnOnce(Result<Renamed, Failure>) + Send + 'static,
+        done: impl FnOnce(Result<RenameOutcome, Failure>) + Send + 'static,
     ) {
-        self.change(move |change| rename(change, &who, &from, &to), done);
+        self.transact(move |transaction| rename(transaction, &who, &from, &to), done);
     }
 }
 
 fn rename(
-    change: &mut Change<'_>,
+    transaction: &mut TreeTransaction<'_>,
     who: &Identity,
     from: &FilePath,
     to: &FilePath,
-) -> Result<Renamed, Stop> {
-    let source = place(change.state(), who, from)?;
-    let target = place(change.state(), who, to)?;
+) -> Result<RenameOutcome, NamespaceError> {
+    let source = resolve(transaction.snapshot(), who, from)?;
+    let target = resolve(transaction.snapshot(), who, to)?;
     let moved = source.child.ok_or_else(|| Failure::NotFound { path: from.clone() })?;
     if from == to {
-        return Ok(Renamed { file: None, replaced: None });
+        return Ok(RenameOutcome { file: None, replaced: None });
     }
-    // There are no links: a directory is inside of another exactly if its path is.
+    // There are no links: a directory is inside another if and only if its path is.
     if moved.is_directory() && to.is_within(from) {
         return Err(Failure::IntoItself { from: from.clone(), to: to.clone() }.into());
     }
     let (source_record, target_record) = (&source.directory.record, &target.directory.record);
     require_removal_of_entry(who, source_record, &source.directory_path, &moved.record)?;
     require_change_of_entries(who, target_record, &target.directory_path)?;
-    if let Some(there) = &target.child {
-        require_removal_of_entry(who, target_record, &target.directory_path, &there.record)?;
-        match (moved.is_directory(), there.is_directory()) {
-            (true, true) => require_empty(there, to)?,
+    if let Some(replaced) = &target.child {
+        require_removal_of_entry(who, target_record, &target.directory_path, &replaced.record)?;
+        match (moved.is_directory(), replaced.is_directory()) {
+            (true, true) => require_empty(replaced, to)?,
             (true, false) => return Err(Failure::NotADirectory { path: to.clone() }.into()),
             (false, true) => return Err(Failure::IsADirectory { path: to.clone() }.into()),
             (false, false) => {}
         }
-        change.take_out(there)?;
+        transaction.remove_node(replaced)?;
     }
     let file = moved.record.layout.is_some().then_some(moved.id());
     if let Some(file) = file {
-        let version = path_version(change.state(), file)?.saturating_add(1);
-        change.put_counter(&key::path_version(file), version.into());
-        change.owe(file);
+        let version = path_version(transaction.snapshot(), file)?.saturating_add(1);
+        transaction.put_counter(&key::path_version(file), version.into());
+        transaction.add_pending_description(file);
     }
-    change.unlink(&moved)?;
-    change.link(&Node { parent: target.directory.id(), name: target.name, ..moved })?;
-    let replaced = target.child.filter(|there| !there.is_directory());
-    Ok(Renamed { file, replaced: replaced.map(|there| there.record) })
+    transaction.unlink(&moved)?;
+    transaction.link(&TreeNode { parent: target.directory.id(), name: target.name, ..moved })?;
+    let replaced = target.child.filter(|node| !node.is_directory());
+    Ok(RenameOutcome { file, replaced: replaced.map(|node| node.record) })
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Discovery, MissingNamespace, Node};
 use crate::config::Config;
 use crate::error::NodeError;
-use crate::namespace::Clock;
+use crate::namespace::WallClock;
 use crate::operation::{Operation, Registry};
 
 /// The default data directory, in the current directory.
@@ -30,7 +30,7 @@ pub struct NodeBuilder {
     data: Option<PathBuf>,
     cluster: Option<(Config, String)>,
     missing_namespace: MissingNamespace,
-    clock: Clock,
+    clock: WallClock,
 }
 
 impl NodeBuilder {
@@ -73,7 +73,7 @@ impl NodeBuilder {
 
     /// Sets the clock of the node.
     #[cfg(test)]
-    pub(crate) fn clock(mut self, clock: Clock) -> Self {
+    pub(crate) fn clock(mut self, clock: WallClock) -> Self {
         self.clock = clock;
         self
     }

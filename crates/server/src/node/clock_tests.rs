@@ -7,7 +7,7 @@ use pario_proto::{
 use super::Node;
 use super::panic_tests::Client;
 use crate::config::Config;
-use crate::namespace::Clock;
+use crate::namespace::WallClock;
 
 const NOW_NS: u64 = 7_000_000_001;
 
@@ -16,7 +16,7 @@ fn files_and_jobs_use_the_clock_of_the_node() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = Config::alone(&dir.path().join("data"));
     config.nodes[0].socket = dir.path().join("s");
-    let clock = Clock::new(|| NOW_NS);
+    let clock = WallClock::new(|| NOW_NS);
     let _node = Node::new().clock(clock).start_beside(&config, "local").unwrap();
     let client = Client::new(&config, "client");
     let record = client.create("/file").record;

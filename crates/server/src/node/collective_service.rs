@@ -19,13 +19,13 @@ use parking_lot::Mutex;
 use crate::job_registry::{
     FileAction, FileActions, JobAction, JobKey, JobRegistry, check_job_name,
 };
-use crate::limits::{Resource, TEAM_PLACE_LIMIT_BYTES};
+use crate::limits::{RENDEZVOUS_LIMIT_BYTES, Resource};
 use crate::node_state::NodeState;
 use crate::open_files::OpenFile;
 use crate::program::{NamesCall, NodeTask, Operations, plain_reply};
 use crate::reply_sender::ReplySender;
 use crate::sessions::Session;
-use crate::team_places::TeamPlaces;
+use crate::team_rendezvous::TeamRendezvous;
 
 /// Handles the collective calls of jobs, and the calls on shared files, locks and team places.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ pub struct CollectiveService {
     run: Arc<RunningProgram>,
     operations: Operations,
     registry: Arc<JobRegistry<JobCaller, ReplySender>>,
-    teams: Arc<TeamPlaces>,
+    teams: Arc<TeamRendezvous>,
 }
 
 /// A rank that has made a collective call outside of files.
@@ -157,16 +157,16 @@ impl CollectiveService {
         match call {
             TeamCall::Settle(offer) => {
                 let bytes = offer.address.len() + offer.key.len();
-                if bytes > TEAM_PLACE_LIMIT_BYTES {
+                if bytes > RENDEZVOUS_LIMIT_BYTES {
                     let why = format!(
                         "address and key of a team have {bytes} bytes together: the limit is \
-                         {TEAM_PLACE_LIMIT_BYTES}"
+                         {RENDEZVOUS_LIMIT_BYTES}"
                     );
                     return Err(Failure::Invalid(why));
                 }
                 let (own, all) = self.teams.count(&job);
-                self.shared.quotas.check(job.0, Resource::TeamPlaces, own, all)?;
-                self.teams.settle(job, session.space, offer).map(Reply::TeamPlace)
+                self.shared.quotas.check(job.0, Resource::TeamRendezvous, own, all)?;
+                self.teams.offer(job, session.space, offer).map(Reply::TeamPlace)
             }
             TeamCall::Withdraw => {
                 self.teams.withdraw(&job, session.space);

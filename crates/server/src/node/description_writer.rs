@@ -121,7 +121,7 @@ impl DescriptionWriter {
                 }
             }
             finish_caller(&waiting, is_all);
-            names.namespace.forget_owed(done, log_failure);
+            names.namespace.mark_described(done, log_failure);
         };
         let started = match here {
             // All disks are on this node, so no other node is asked.
@@ -221,7 +221,7 @@ pub fn run_thread(
 }
 
 fn upgrade_after(names: &InterfaceState) -> Option<FileId> {
-    names.namespace.describe_after().unwrap_or_else(|failure| {
+    names.namespace.description_cursor().unwrap_or_else(|failure| {
         tracing::error!(%failure, "the files of the older namespace are not described on their disks");
         None
     })
@@ -307,7 +307,7 @@ impl WriterThread<'_> {
 
     /// Sends the next owed descriptions whose disks can be reached.
     fn try_owed(&mut self) {
-        let page = match self.names.namespace.owed(self.last_tried, BATCH_FILES) {
+        let page = match self.names.namespace.pending_descriptions(self.last_tried, BATCH_FILES) {
             Ok(page) => page,
             Err(failure) => {
                 tracing::warn!(%failure, "the namespace cannot list owed descriptions");
@@ -358,7 +358,7 @@ impl WriterThread<'_> {
         let Some(last) = batch.last() else {
             self.upgrade_after = None;
             tracing::info!("all files of the older namespace are described on their disks");
-            return self.names.namespace.set_describe_after(None, Vec::new(), log_failure);
+            return self.names.namespace.set_description_cursor(None, Vec::new(), log_failure);
         };
         self.upgrade_after = Some(last.record.id);
         self.is_upgrading = true;
@@ -392,15 +392,15 @@ impl WriterThread<'_> {
         match why {
             DescribeReason::Owed => {
                 self.is_trying = false;
-                self.names.namespace.forget_owed(done, log_failure);
+                self.names.namespace.mark_described(done, log_failure);
             }
             DescribeReason::Renamed => {
                 self.is_sending_renamed = false;
-                self.names.namespace.forget_owed(done, log_failure);
+                self.names.namespace.mark_described(done, log_failure);
             }
             DescribeReason::Upgrade => {
                 self.is_upgrading = false;
-                self.names.namespace.set_describe_after(self.upgrade_after, owed, log_failure);
+                self.names.namespace.set_description_cursor(self.upgrade_after, owed, log_failure);
             }
         }
     }

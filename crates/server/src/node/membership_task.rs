@@ -37,7 +37,7 @@ pub fn run_thread(shared: &Arc<NodeState>) {
         }
         for (node, watch) in &mut watches {
             let why = shared.peers.trouble_text(*node);
-            let event = watch.look(is_member(shared, *node), why.as_deref(), now);
+            let event = watch.observe(is_member(shared, *node), why.as_deref(), now);
             event.into_iter().for_each(|event| shared.events.note(event));
         }
         let waiting = shared.map_waiters.take();

@@ -38,18 +38,18 @@ use pario_net::{Credit, DescriptorServer, Key, Options, PortOptions, RpcServer, 
 use pario_proto::{CheckReport, ClusterMap, Identity, NodeInfo, TOKEN_LIMIT_BYTES};
 use parking_lot::{Mutex, RwLock};
 
-use crate::audit::Audit;
+use crate::audit::AuditLog;
 use crate::config::{Config, NodeConfig, ShortCut};
 use crate::disks::NodeDisks;
 use crate::error::NodeError;
 use crate::grant::GrantKey;
 use crate::grant_epochs::GrantEpochs;
 use crate::job_memory::JobMemories;
-use crate::lease::Leases;
+use crate::lease::LeaseTable;
 use crate::limits::Quotas;
 use crate::map_waiters::MapWaiters;
-use crate::metadata::{MetadataError, Redb};
-use crate::namespace::{Clock, Namespace};
+use crate::metadata::{MetadataError, RedbStore};
+use crate::namespace::{Namespace, WallClock};
 use crate::node_state::{InterfaceState, NodeState, Shutdown};
 use crate::open_files::OpenFiles;
 use crate::operation::Registry;
@@ -128,7 +128,7 @@ impl Node {
         node: &str,
         operations: Arc<Registry>,
         discovery: Discovery,
-        (missing_namespace, clock): (MissingNamespace, Clock),
+        (missing_namespace, clock): (MissingNamespace, WallClock),
     ) -> Result<Self, NodeError> {
         let listens = discovery != Discovery::InProcess;
         let Some(me) = config.nodes.iter().position(|known| known.name == node) else {
@@ -165,7 +165,8 @@ impl Node {
         };
         let space = listen(config, own, key.clone(), listens)?;
         let table = own.data.join("leases");
-        let leases = Leases::open(&table).map_err(|error| NodeError::io(&table, error.into()))?;
+        let leases =
+            LeaseTable::open(&table).map_err(|error| NodeError::io(&table, error.into()))?;
         let shared = Arc::new(NodeState {
             config: config.clone(),
             me,
@@ -307,7 +308,7 @@ impl Node {
                 Box::new(move || subfile_reaper::run_thread(&shared, &run, &operations, &removals)),
             )?;
             if let Some(names) = &self.shared.names {
-                let left = names.namespace.doomed();
+                let left = names.namespace.tombstones();
                 for record in left.map_err(|failure| NodeError::Other(failure.to_string()))? {
                     names.subfile_reaper.remove(record);
                 }
@@ -410,7 +411,7 @@ impl Drop for Node {
         self.run.take();
         self.shared.audit.close();
         self.shared.disks.flush_indices();
-        self.shared.events.tell_rest();
+        self.shared.events.flush_all();
         if self.listens {
             let seconds = self.shared.started.elapsed().as_secs();
             tracing::info!("node {} has stopped, after {seconds} s", self.shared.name());
@@ -440,11 +441,11 @@ fn administrator() -> Identity {
     Identity { uid: rustix::process::geteuid().as_raw(), gids }
 }
 
-fn open_audit(own: &NodeConfig) -> Result<Audit, NodeError> {
+fn open_audit(own: &NodeConfig) -> Result<AuditLog, NodeError> {
     if !own.audit {
-        return Ok(Audit::off());
+        return Ok(AuditLog::off());
     }
-    Audit::open(&own.data, &own.name)
+    AuditLog::open(&own.data, &own.name)
         .map_err(|error| NodeError::io(&own.data.join("audit.log"), error))
 }
 
@@ -463,10 +464,10 @@ fn open_names(
     own: &NodeConfig,
     administrator: &Identity,
     grant_epoch: Duration,
-    clock: Clock,
+    clock: WallClock,
 ) -> Result<(InterfaceState, BackgroundReceivers), NodeError> {
     let path = own.data.join("namespace.redb");
-    let store = Redb::open(&path).map_err(|error| match error {
+    let store = RedbStore::open(&path).map_err(|error| match error {
         MetadataError::InUse { path } => NodeError::InUse {
             what: path.display().to_string(),
             socket: own.socket.display().to_string(),

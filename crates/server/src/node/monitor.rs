@@ -149,7 +149,7 @@ pub fn status(shared: &NodeState) -> NodeStatus {
         open_files: names.map_or(0, |names| names.open_files.count()),
         files: names.and_then(|names| names.namespace.count().ok()).unwrap_or(0),
         unfinished_deletions: names
-            .and_then(|names| names.namespace.doomed().ok())
+            .and_then(|names| names.namespace.tombstones().ok())
             .map_or(0, |doomed| doomed.len() as u64),
         cache_bytes: cache.bytes,
         cache_hits: cache.hits,

@@ -41,9 +41,9 @@ pub fn watch_disks(shared: &Arc<NodeState>, space: &Space) {
         let now = Instant::now();
         shared.short_cut_traffic.collect(now);
         for (watch, look) in watches.iter_mut().zip(shared.disks.looks()) {
-            watch.look(&look, now).into_iter().for_each(|event| shared.events.note(event));
+            watch.observe(&look, now).into_iter().for_each(|event| shared.events.note(event));
         }
-        shared.events.tell_due();
+        shared.events.flush_due();
         shared.shutdown.pause(WATCH_PERIOD);
     }
 }

@@ -174,7 +174,7 @@ impl ReaperThread<'_> {
             retries.remove(file);
         }
         drop(retries);
-        self.names.namespace.forget_doomed(purged.files, |forgotten| {
+        self.names.namespace.remove_tombstones(purged.files, |forgotten| {
             if let Err(failure) = forgotten {
                 tracing::warn!(%failure, "the namespace cannot remove tombstones; they stay until the next start");
             }

@@ -17,7 +17,7 @@ use super::extent_queue::ExtentQueue;
 use super::outbox::{DueUpdate, ResultOutbox};
 use super::timeline::Timeline;
 use crate::disks::NodeDisk;
-use crate::limits::Share;
+use crate::limits::QuotaShare;
 use crate::node_state::{NodeState, RequestTicket};
 use crate::operation::{Call, Operation, Scratch, Task};
 use crate::reply_sender::ReplySender;
@@ -52,8 +52,8 @@ pub struct RunningCall {
     /// The node waits for this ticket before it stops.
     ticket: Mutex<Option<RequestTicket>>,
     /// The call's shares of its user's calls and selected extents.
-    _call_share: Share,
-    chosen_share: Mutex<Share>,
+    _call_share: QuotaShare,
+    chosen_share: Mutex<QuotaShare>,
 }
 
 /// A subfile of the file on this node.
@@ -91,7 +91,7 @@ impl RunningCall {
         work: ProcessWork,
         parameters: Bulk,
         operation: Arc<dyn Operation>,
-        (ticket, [call_share, chosen_share]): (RequestTicket, [Share; 2]),
+        (ticket, [call_share, chosen_share]): (RequestTicket, [QuotaShare; 2]),
     ) -> Self {
         let threads = shared.node().compute_threads.max(1);
         Self {

@@ -12,7 +12,7 @@ use pario_proto::{
 
 use super::interface::{Interface, close_failed_open};
 use super::plain_reply;
-use crate::namespace::Created;
+use crate::namespace::CreateOutcome;
 use crate::node_state::InterfaceState;
 
 /// A file to create.
@@ -47,11 +47,11 @@ impl Interface {
         let (who, path) = (creation.who.clone(), creation.path.clone());
         names.namespace.create(who, path, opened.record.clone(), move |created| {
             let failure = match created {
-                Ok(Created::New(_)) => {
+                Ok(CreateOutcome::New(_)) => {
                     let opened = Opened { is_created: true, ..opened };
                     return next.call(plain_reply(Ok(Reply::Opened(opened))));
                 }
-                Ok(Created::Existed(_)) => None,
+                Ok(CreateOutcome::Existed(_)) => None,
                 Err(failure) => Some(failure),
             };
             close_failed_open(&this.shared, opened.handle, creation.space);
@@ -123,7 +123,7 @@ impl Interface {
             };
             let mut rest = Vec::new();
             for ((number, creation, opened), created) in planned.into_iter().zip(created) {
-                if let Ok(Created::New(_)) = created {
+                if let Ok(CreateOutcome::New(_)) = created {
                     results[number] = Some(Ok(Opened { is_created: true, ..opened }));
                     continue;
                 }

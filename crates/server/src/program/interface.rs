@@ -14,7 +14,7 @@ use pario_proto::{
 use super::file_creation::FileCreation;
 use super::{NamesCall, RightsChange, plain_reply};
 use crate::limits::Resource;
-use crate::namespace::SyncMark;
+use crate::namespace::{RightsUpdate, SyncMark};
 use crate::node_state::{InterfaceState, NodeState};
 use crate::open_files::OpenFile;
 
@@ -210,8 +210,8 @@ impl Interface {
             return next.fail("a request came to the wrong operation");
         };
         let (after, who, of) = (shared.clone(), call.who, path.clone());
-        let (rights, by) = ((mode, uid, gid), who.uid);
-        names.namespace.change_rights(who, path, rights, move |result| {
+        let (update, by) = (RightsUpdate { mode, uid, gid }, who.uid);
+        names.namespace.set_rights(who, path, update, move |result| {
             if let (Ok(changed), Some(names)) = (&result, &after.names) {
                 names.grant_epochs.lock().note_revocation();
                 let client = after.sessions.name_of(call.space).unwrap_or_default();
@@ -302,17 +302,24 @@ fn mark_synced(
         Ok(names) => names,
         Err(failure) => return done(Err(failure)),
     };
-    match names.namespace.if_settled(file, &subfiles) {
+    match names.namespace.if_newly_synced(file, &subfiles) {
         Ok(Some(known)) if known.record.first_synced_count() > 1 => {
             let of = shared.clone();
             names.description_writer.write(shared, vec![known], None, move |is_done| {
                 match of.names() {
-                    Ok(names) => names.namespace.settle(file, subfiles, !is_done, done),
+                    Ok(names) => {
+                        let is_description_pending = !is_done;
+                        let mark = SyncMark { file, subfiles, is_description_pending };
+                        names.namespace.mark_synced(mark, done);
+                    }
                     Err(failure) => done(Err(failure)),
                 }
             });
         }
-        Ok(_) => names.namespace.settle(file, subfiles, false, done),
+        Ok(_) => {
+            let mark = SyncMark { file, subfiles, is_description_pending: false };
+            names.namespace.mark_synced(mark, done);
+        }
         Err(failure) => done(Err(failure)),
     }
 }
@@ -332,14 +339,15 @@ fn mark_many_synced(
     let (mut numbers, mut marks, mut described) = (Vec::new(), Vec::new(), Vec::new());
     for (number, file) in files.into_iter().enumerate() {
         let news = file.and_then(|(file, subfiles)| {
-            let news = names.namespace.if_settled(file, &subfiles)?;
-            Ok(news.map(|known| (known, SyncMark { file, subfiles, is_owed: false })))
+            let news = names.namespace.if_newly_synced(file, &subfiles)?;
+            Ok(news
+                .map(|known| (known, SyncMark { file, subfiles, is_description_pending: false })))
         });
         match news {
             Ok(Some((known, mut mark))) => {
                 if known.record.first_synced_count() > 1 {
                     // Until the descriptions are written.
-                    mark.is_owed = true;
+                    mark.is_description_pending = true;
                     described.push(known);
                 }
                 numbers.push(number);
@@ -360,9 +368,9 @@ fn mark_many_synced(
             Err(failure) => return done(Err(failure)),
         };
         for mark in &mut marks {
-            mark.is_owed &= !is_described;
+            mark.is_description_pending &= !is_described;
         }
-        names.namespace.mark_synced(marks, move |marked| {
+        names.namespace.mark_synced_many(marks, move |marked| {
             done(marked.map(|marked| {
                 for (number, marked) in numbers.into_iter().zip(marked) {
                     results[number] = marked;
