@@ -106,9 +106,7 @@ pub fn stay_joined(shared: &Arc<Shared>) {
     if shared.peers.is_linked(interface) && shared.peers.has_joined() {
         return;
     }
-    if shared.peers.try_reach(interface).is_err() {
-        return;
-    }
+    let Ok(connection) = shared.peers.try_reach(interface) else { return };
     let node = NodeInfo {
         name: shared.name().to_owned(),
         address: shared.map.read().nodes[shared.me].address.clone(),
@@ -121,7 +119,7 @@ pub fn stay_joined(shared: &Arc<Shared>) {
             shared.disks.set_ids(&node.disks);
             learn_map(shared, map);
             match informing::load_revocations(shared) {
-                Ok(()) => shared.peers.set_joined(),
+                Ok(()) => shared.peers.set_joined(connection),
                 Err(failure) => tracing::warn!(%failure, "revocations could not be loaded"),
             }
         }

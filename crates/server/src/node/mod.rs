@@ -34,7 +34,7 @@ pub use monitor::NodeMonitor;
 use pario_flow::RunningProgram;
 use pario_net::wire::Limits;
 use pario_net::{Credit, DescriptorServer, Key, Options, PortOptions, RpcServer, Space};
-use pario_proto::{CheckReport, ClusterMap, Identity, NodeInfo, TOKEN_LIMIT_BYTES};
+use pario_proto::{CheckReport, ClusterMap, Identity, NodeInfo, REQUEST_PORT, TOKEN_LIMIT_BYTES};
 use parking_lot::{Mutex, RwLock};
 
 use crate::audit::Audit;
@@ -50,7 +50,7 @@ use crate::metadata::{MetadataError, Redb};
 use crate::namespace::{Clock, Namespace};
 use crate::open_files::OpenFiles;
 use crate::operation::Registry;
-use crate::peers::{Peers, REQUESTS};
+use crate::peers::Peers;
 use crate::private_files;
 use crate::processing::Calls;
 use crate::program::{self, Operations};
@@ -270,7 +270,7 @@ impl Node {
         background: Option<Background>,
     ) -> Result<(), NodeError> {
         let options = PortOptions { credit_bytes: Credit::Bytes(REQUEST_CREDIT_BYTES) };
-        let port = RpcServer::new(&self.space, REQUESTS, options)
+        let port = RpcServer::new(&self.space, REQUEST_PORT, options)
             .map_err(|error| NodeError::Other(error.to_string()))?;
         if let Some(names) = &self.shared.names {
             names.describer.connect(&run, operations);
