@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::address::Address;
 use crate::key::SpaceId;
 use crate::token::{DecodeError, EncodeError};
 use crate::wire::WireError;
@@ -398,6 +399,47 @@ pub enum RpcError {
         /// Why, with the name of the port.
         reason: String,
     },
+}
+
+/// A [`ReconnectingClient`](crate::ReconnectingClient) has no connection, or no reply.
+#[derive(Debug, Error)]
+pub enum ConnectionFailure {
+    /// The client has no address of the server.
+    #[error("the address of the server is not known")]
+    NoAddress,
+    /// Another thread was still opening the connection at the deadline.
+    #[error("no connection could be opened in time")]
+    StillOpening,
+    /// The space of the connection could not be made, or could not reach the server's space.
+    #[error("{error}")]
+    NoLink {
+        /// The address of the server.
+        address: Address,
+        /// Why.
+        error: SpaceError,
+        /// The time limit of the socket and its handshake.
+        time_limit: Duration,
+    },
+    /// The port of the server could not be opened.
+    #[error("{error}")]
+    NoPort {
+        /// Why.
+        error: OpenError,
+    },
+    /// The server accepted the link, and did not reply to the first request in time.
+    #[error("{address} did not reply within {time_limit:?}")]
+    Silent {
+        /// The address of the server.
+        address: Address,
+        /// The time limit for the whole connection.
+        time_limit: Duration,
+    },
+    /// A request got no reply.
+    #[error(transparent)]
+    Request(#[from] RpcError),
+    /// The reply to a request took longer than its time limit.
+    #[error("the reply took longer than its time limit")]
+    Late,
 }
 
 /// A text that is not an address.

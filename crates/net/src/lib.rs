@@ -22,7 +22,8 @@
 //!   not know the [`Key`], in bounded time and memory.
 //!
 //! Requests and replies are built on top: an [`RpcClient`] sends requests to an [`RpcServer`], any
-//! number at a time. [`InputPort::recv_from`] returns the sender of a token, as the kernel
+//! number at a time. A [`ReconnectingClient`] opens its connection when a request needs it, and again
+//! after it was lost. [`InputPort::recv_from`] returns the sender of a token, as the kernel
 //! identifies it. A [`DescriptorServer`] passes open files to other processes of the machine.
 //!
 //! What it is not: it does not store tokens, repeat lost ones, encrypt, or route through third
@@ -120,8 +121,8 @@ pub use connect::connect_unix;
 pub use counters::{Counters, LinkCounters, PortCounters, Refusal, Sample};
 pub use descriptors::{DescriptorClient, DescriptorServer};
 pub use error::{
-    AddressError, ConnectError, InputError, KeyError, KeyProblem, OpenError, RecvError, RpcError,
-    SendError, SpaceError,
+    AddressError, ConnectError, ConnectionFailure, InputError, KeyError, KeyProblem, OpenError,
+    RecvError, RpcError, SendError, SpaceError,
 };
 pub use file_part::FilePart;
 pub use key::{Key, SpaceId};
@@ -131,7 +132,11 @@ pub use pool::{BULK_ALIGNMENT, BulkBuffer, IDLE_LIMIT_BYTES};
 pub use port::{Credit, InputPort, OutputPort, PortOptions};
 pub use private_socket::PrivateListener;
 pub use recv_buffer::RecvBuffer;
-pub use rpc::{IncomingRequest, PendingReply, Protocol, Responder, RpcClient, RpcServer};
+pub use rpc::{
+    BorrowedParts, ConnectionOptions, IncomingRequest, OpenConnection, OpenTimeLimits,
+    PendingReply, Protocol, ReconnectingClient, Responder, RpcClient, RpcServer, SentRequest,
+    SessionSetup,
+};
 pub use runtime_directory::{
     check_private_directory, make_private_directory, private_runtime_directory, read_private_file,
     runtime_directory, write_private_file,

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::error::{ConnectError, OpenError, RpcError, SpaceError};
+use crate::error::{ConnectError, ConnectionFailure, OpenError, RpcError, SpaceError};
 
 impl SpaceError {
     /// Why, without names and addresses of spaces.
@@ -66,6 +66,21 @@ impl RpcError {
             RpcError::Refused { reason, .. } => format!("it refused the request: {reason}"),
             RpcError::Unreadable { .. } => "it sent a reply that cannot be decoded".to_owned(),
             RpcError::Unsent { reason } => format!("the request was not sent: {reason}"),
+        }
+    }
+}
+
+impl ConnectionFailure {
+    /// Why, without names and addresses of spaces.
+    pub fn reason(&self) -> String {
+        match self {
+            ConnectionFailure::NoAddress => "its address is not known".to_owned(),
+            ConnectionFailure::StillOpening => self.to_string(),
+            ConnectionFailure::NoLink { error, .. } => error.reason(),
+            ConnectionFailure::NoPort { error } => error.reason(),
+            ConnectionFailure::Silent { .. } => "it does not answer".to_owned(),
+            ConnectionFailure::Request(error) => error.reason(),
+            ConnectionFailure::Late => "it has taken too long to answer".to_owned(),
         }
     }
 }

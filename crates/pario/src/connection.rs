@@ -1,4 +1,5 @@
-//! A connection to one node: opened when it is first needed, and again after it was lost.
+//! A connection to one node: what a client says first, and the welcome that the node replies with.
+//! [`ReconnectingClient`] opens the connection when it is first needed, and again after it was lost.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use pario_net::wire::Limits;
 use pario_net::{
-    Address, Bulk, BulkBuffer, DescriptorClient, Key, OpenError, Options, PendingReply, RecvBuffer,
-    RpcClient, RpcError, SendBuffer, Space, SpaceId,
+    Address, BorrowedParts, Bulk, ConnectionFailure, ConnectionOptions, DescriptorClient, Key,
+    OpenConnection, OpenTimeLimits, Options, PendingReply, ReconnectingClient, RecvBuffer,
+    RpcClient, RpcError, SentRequest, SessionSetup,
 };
 use pario_proto::{
-    ClusterMap, Failure, Identity, PROTOCOL_VERSION, PeerKind, Reply, ReplyMessage, Request,
-    RequestMessage, TOKEN_LIMIT_BYTES,
+    ClusterMap, Failure, Identity, PROTOCOL_VERSION, PeerKind, REQUEST_PORT, Reply, ReplyMessage,
+    Request, RequestMessage, TOKEN_LIMIT_BYTES,
 };
 use parking_lot::Mutex;
 
@@ -19,16 +21,12 @@ use crate::error::Error;
 use crate::protocol::NodeProtocol;
 use crate::unanswered;
 
-/// The port at which every node takes questions.
-const REQUESTS: &str = "requests";
-/// How long a node may take to show that it is there, over a network.
-const CONNECT_WAIT: Duration = Duration::from_millis(1_800);
-/// How long opening a connection may take if it is there: it may have much to do.
-const WELCOME_WAIT: Duration = Duration::from_secs(5);
-/// How long it may take on the same machine, where a node that is not there is known at once.
-const NEAR_CONNECT_WAIT: Duration = Duration::from_secs(10);
-
-type Link = RpcClient<NodeProtocol>;
+/// The time limit for a node to show that it is there, over a network.
+const FAR_PRESENCE_LIMIT: Duration = Duration::from_millis(1_800);
+/// The time limit for opening a connection to a node that is there: it may be busy.
+const FAR_OPEN_LIMIT: Duration = Duration::from_secs(5);
+/// The time limit on the same machine, where a missing node is noticed at once.
+const NEAR_OPEN_LIMIT: Duration = Duration::from_secs(10);
 
 /// How this process presents itself to nodes.
 #[derive(Clone)]
@@ -36,11 +34,11 @@ pub struct Client {
     pub name: String,
     pub identity: Identity,
     pub key: Option<Key>,
-    /// Where the key was read from.
+    /// The file that the key was read from.
     pub key_file: Option<PathBuf>,
-    /// How long an answer may take.
+    /// The time limit for a reply.
     pub timeout: Duration,
-    /// How long a connection may take to be opened, if the caller has said so.
+    /// The time limit for opening a connection, if the caller has set one.
     pub connect_wait: Option<Duration>,
     /// Whether nodes of every user are trusted: those that the caller has named are. A node that
     /// was found must run as the caller or as root.
@@ -50,42 +48,24 @@ pub struct Client {
 /// A connection to one node.
 pub struct Connection {
     client: Arc<Client>,
-    /// Never held while anything is waited for.
-    state: Mutex<State>,
-    /// Held by the one who opens the connection.
-    opening: Mutex<()>,
+    node: ReconnectingClient<NodeProtocol, NodeSetup>,
 }
 
-struct State {
-    node: String,
-    address: Address,
-    live: Option<Live>,
-    /// When the connection could last not be opened, and why.
-    trouble: Option<(Instant, Error)>,
-}
-
-#[derive(Clone)]
-struct Live {
-    _space: Space,
-    link: Link,
-    welcome: Arc<Welcome>,
-}
-
-/// What a node said when the connection was opened.
+/// What a node says when a connection to it is opened.
 #[derive(Debug)]
 pub struct Welcome {
     pub node: String,
     pub map: ClusterMap,
     pub identity: Identity,
-    /// Where descriptors of flat subfiles can be had.
+    /// The socket that passes descriptors of flat subfiles.
     pub descriptors: Option<String>,
 }
 
-/// A question that is under way.
+/// A request that is under way.
 pub struct Waiting {
     pub pending: PendingReply<NodeProtocol>,
-    /// What it was asked with, if that is not its own.
-    lent: Option<LentBytes>,
+    /// The memory that the request is sent from, if it is the caller's.
+    borrowed: Option<BorrowedParts<NodeProtocol>>,
     node: String,
     deadline: Instant,
     timeout: Duration,
@@ -94,209 +74,187 @@ pub struct Waiting {
 impl Connection {
     /// A connection that is opened when it is needed.
     pub fn new(client: Arc<Client>, node: &str, address: Address) -> Self {
-        let state = State { node: node.to_owned(), address, live: None, trouble: None };
-        Self { client, state: Mutex::new(state), opening: Mutex::default() }
+        let limits = |total, presence| match client.connect_wait {
+            Some(limit) => OpenTimeLimits { total: limit, presence: limit, handshake: limit },
+            None => OpenTimeLimits { presence, ..OpenTimeLimits::within(total) },
+        };
+        let options = ConnectionOptions {
+            name: client.name.clone(),
+            port: REQUEST_PORT,
+            key: client.key.clone(),
+            connects_to_any_user: client.trusts_any_user,
+            near: limits(NEAR_OPEN_LIMIT, NEAR_OPEN_LIMIT),
+            far: limits(FAR_OPEN_LIMIT, FAR_PRESENCE_LIMIT),
+            pause: Duration::ZERO,
+            space: Options {
+                close_wait: Duration::from_millis(200),
+                // A node that returns no credit is like one that does not reply.
+                send_wait: Some(client.timeout),
+                limits: Limits::for_tokens(TOKEN_LIMIT_BYTES),
+                ..Options::default()
+            },
+        };
+        let setup = NodeSetup { client: client.clone(), node: Mutex::new(node.to_owned()) };
+        Self { client, node: ReconnectingClient::new(options, setup, Some(address)) }
     }
 
-    /// Where the node is now.
+    /// Sets the address of the node for the next connection.
     pub fn set_address(&self, address: Address) {
-        self.state.lock().address = address;
+        self.node.set_address(address);
     }
 
     /// Opens the connection if it is not open.
     pub fn welcome(&self) -> Result<Arc<Welcome>, Error> {
-        Ok(self.live()?.welcome)
+        Ok(self.open()?.session.clone())
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the reply.
     pub fn call(&self, request: Request) -> Result<Reply, Error> {
         self.start(request, Vec::new())?.wait().map(|(reply, _)| reply)
     }
 
-    /// Asks, and waits for the answer, but not longer than this.
+    /// Sends a request and waits for the reply, within this time limit.
     pub fn call_within(&self, request: Request, within: Duration) -> Result<Reply, Error> {
         let deadline = Instant::now() + within;
-        let mut waiting = self.start_by(request, None, deadline, |_| Default::default())?;
-        waiting.deadline = deadline;
-        waiting.timeout = within;
+        let started = self.node.start(deadline, None, || message(&request, &[]))?;
+        let waiting = Waiting { deadline, timeout: within, ..self.waiting(started) };
         waiting.wait().map(|(reply, _)| reply)
     }
 
-    /// Asks for something that may take very long. The node must answer other questions in time
+    /// Sends a request that may take very long. The node must reply to other requests in time
     /// while it works.
     pub fn call_long(&self, request: Request) -> Result<Reply, Error> {
         let Waiting { mut pending, node, timeout, .. } = self.start(request, Vec::new())?;
         loop {
             match pending.wait_until(Instant::now() + timeout) {
-                Ok(answer) => return answered(&node, answer).map(|(reply, _)| reply),
-                Err(unanswered) => pending = unanswered,
+                Ok(reply) => return answered(&node, reply).map(|(reply, _)| reply),
+                Err(still_pending) => pending = still_pending,
             }
             self.call(Request::Map)?;
         }
     }
 
-    /// Asks; the answer can be waited for.
+    /// Sends a request with data. Its reply can be waited for.
     pub fn start(&self, request: Request, data: Vec<Bulk>) -> Result<Waiting, Error> {
-        let deadline = Instant::now() + self.client.timeout;
-        self.start_by(request, None, deadline, |_| (data.clone(), None))
+        let started = self.node.start(self.deadline(), None, || message(&request, &data))?;
+        Ok(self.waiting(started))
     }
 
-    /// Asks, and sends bytes from where they are, unless it is the node itself that would get them.
+    /// Sends a request with bytes from where they are, unless the node is in this process.
     ///
     /// # Safety
-    /// The bytes must stay as they are until the question was waited for or dropped.
+    /// The bytes must stay as they are until the request was waited for or dropped.
     pub unsafe fn start_lent(&self, request: Request, bytes: &[&[u8]]) -> Result<Waiting, Error> {
-        let deadline = Instant::now() + self.client.timeout;
-        self.start_by(request, None, deadline, |link| {
-            if !link.releases_when_sent() {
-                return (vec![copy_of(bytes)], None);
-            }
-            let loan = SendBuffer::new();
-            // SAFETY: `LentBytes` waits for the loan, and lives until the question was waited for
-            // or dropped; so long the caller keeps the bytes.
-            let data = bytes.iter().map(|bytes| unsafe { loan.lend(bytes) }).collect();
-            (data, Some(LentBytes { loan, link: link.clone() }))
-        })
+        let message = |data| RequestMessage { request: request.clone(), data };
+        // SAFETY: `Waiting` keeps what borrows the bytes until it is waited for or dropped; until
+        // then the caller keeps them.
+        let started = unsafe { self.node.start_borrowed(self.deadline(), bytes, message) }?;
+        Ok(self.waiting(started))
     }
 
-    /// Asks; what is answered lands where it is wanted, if that can be.
+    /// Sends a request. The data of its reply is received into the buffer where that is possible.
     pub fn start_into(
         &self,
         request: Request,
-        landing: Option<&Arc<RecvBuffer>>,
+        buffer: Option<&Arc<RecvBuffer>>,
     ) -> Result<Waiting, Error> {
-        let deadline = Instant::now() + self.client.timeout;
-        self.start_by(request, landing, deadline, |_| Default::default())
+        let started = self.node.start(self.deadline(), buffer, || message(&request, &[]))?;
+        Ok(self.waiting(started))
     }
 
-    /// Asks, if the connection can be opened by then; `data` is what goes with the question.
-    fn start_by(
-        &self,
-        request: Request,
-        landing: Option<&Arc<RecvBuffer>>,
-        deadline: Instant,
-        data: impl Fn(&Link) -> (Vec<Bulk>, Option<LentBytes>),
-    ) -> Result<Waiting, Error> {
-        for attempt in 0.. {
-            let live = self.live_by(deadline)?;
-            let (data, lent) = data(&live.link);
-            let question = RequestMessage { request: request.clone(), data };
-            let asked = match landing {
-                Some(landing) => live.link.start_into(question, landing),
-                None => live.link.start(question),
-            };
-            match asked {
-                Ok(pending) => {
-                    return Ok(Waiting {
-                        pending,
-                        lent,
-                        node: live.welcome.node.clone(),
-                        deadline: Instant::now() + self.client.timeout,
-                        timeout: self.client.timeout,
-                    });
-                }
-                // The node may have been started again since the last question.
-                Err(RpcError::Lost { .. } | RpcError::Closed { .. }) if attempt == 0 => {}
-                Err(error) => return Err(down(&live.welcome.node, &error.to_string())),
-            }
-        }
-        unreachable!("the second attempt gives or returns")
-    }
-
-    /// Tells the node something and waits for no answer. If the connection is lost, nobody is told.
+    /// Sends a request and waits for no reply. Does nothing if the connection is not open.
     pub fn tell(&self, request: Request) {
-        let live = self.state.lock().live.clone();
-        if let Some(live) = live
-            && let Ok(pending) = live.link.start(RequestMessage { request, data: Vec::new() })
-        {
-            // Looking for the answer sends the question.
-            pending.is_done();
-        }
+        self.node.notify(message(&request, &[]));
     }
 
-    /// Tells whether the connection that is open now is still open.
+    /// Returns a watch on the connection that is open now; opens one if none is.
     pub fn watch(&self) -> Result<Watch, Error> {
-        Ok(Watch(self.live()?.link))
+        Ok(Watch(self.open()?.link.clone()))
     }
 
     /// Whether the connection is open now.
     pub fn is_open(&self) -> bool {
-        self.known().is_some()
+        self.node.current().is_some()
     }
 
-    /// A client for descriptors, if the node gives any to this process. The process that hands them
-    /// out must be of the node's user: another one could have put its socket there.
+    /// A client for descriptors, if the node passes any to this process. The process at the socket
+    /// must run as the node's user: another process could have put its socket there.
     pub fn descriptors(&self) -> Option<DescriptorClient> {
-        let live = self.live().ok()?;
-        let path = live.welcome.descriptors.clone()?;
+        let connection = self.open().ok()?;
+        let path = connection.session.descriptors.clone()?;
         let client = DescriptorClient::connect(path.as_ref()).ok()?;
         client.set_timeout(self.client.timeout).ok()?;
-        let node = live.link.peer_user()?;
+        let node = connection.link.peer_user()?;
         (client.server_user().uid == node.uid).then_some(client)
     }
 
-    fn live(&self) -> Result<Live, Error> {
-        self.live_by(Instant::now() + self.connect_wait())
+    fn open(&self) -> Result<Arc<OpenConnection<NodeProtocol, NodeSetup>>, Error> {
+        // The time limits for opening end sooner than this, unless the caller has set a longer one.
+        let longest = self.client.connect_wait.unwrap_or(NEAR_OPEN_LIMIT);
+        self.node.connection(Instant::now() + longest)
     }
 
-    fn connect_wait(&self) -> Duration {
-        let is_near = self.state.lock().address.is_near();
-        let usual = if is_near { NEAR_CONNECT_WAIT } else { WELCOME_WAIT };
-        self.client.connect_wait.unwrap_or(usual)
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.client.timeout
     }
 
-    /// The connection, opened by then if it is not.
-    fn live_by(&self, deadline: Instant) -> Result<Live, Error> {
-        let began = Instant::now();
-        let deadline = deadline.min(began + self.connect_wait());
-        if let Some(live) = self.known() {
-            return Ok(live);
-        }
-        let Some(_one_at_a_time) = self.opening.try_lock_until(deadline) else {
-            let node = self.state.lock().node.clone();
-            return Err(down(&node, "no connection could be opened in time"));
+    fn waiting(&self, started: SentRequest<NodeProtocol, NodeSetup>) -> Waiting {
+        let SentRequest { pending, borrowed, connection } = started;
+        let node = connection.session.node.clone();
+        let timeout = self.client.timeout;
+        Waiting { pending, borrowed, node, deadline: self.deadline(), timeout }
+    }
+}
+
+/// Says hello to a node, and keeps its welcome.
+struct NodeSetup {
+    client: Arc<Client>,
+    /// The name of the node as far as it is known, for errors.
+    node: Mutex<String>,
+}
+
+impl SessionSetup<NodeProtocol> for NodeSetup {
+    type Session = Arc<Welcome>;
+    type Error = Error;
+
+    fn first_request(&self) -> RequestMessage<Bulk> {
+        let request = Request::Hello {
+            version: PROTOCOL_VERSION,
+            identity: self.client.identity.clone(),
+            client: self.client.name.clone(),
+            peer: PeerKind::Client,
         };
-        if let Some(live) = self.known() {
-            return Ok(live);
-        }
-        let (node, address) = {
-            let state = self.state.lock();
-            match &state.trouble {
-                // Whoever waited for somebody else's attempt shares its outcome, so that many do
-                // not wait for each other's attempts in turn.
-                Some((since, error)) if *since >= began => return Err(error.clone()),
-                _ => (state.node.clone(), state.address.clone()),
+        message(&request, &[])
+    }
+
+    fn accept(&self, reply: ReplyMessage<Bulk>) -> Result<Arc<Welcome>, Error> {
+        let mut known = self.node.lock();
+        match answered(&known, Ok(reply))?.0 {
+            Reply::Welcome { node, identity, map, descriptors } => {
+                known.clone_from(&node);
+                Ok(Arc::new(Welcome { node, map, identity, descriptors }))
             }
-        };
-        let connected = connect(&self.client, &node, &address, deadline);
-        let mut state = self.state.lock();
-        match connected {
-            Ok(live) => {
-                state.node = live.welcome.node.clone();
-                state.live = Some(live.clone());
-                Ok(live)
-            }
-            Err(error) => {
-                state.trouble = Some((Instant::now(), error.clone()));
-                Err(error)
-            }
+            _ => Err(strange(&known)),
         }
     }
 
-    fn known(&self) -> Option<Live> {
-        let mut state = self.state.lock();
-        match &state.live {
-            Some(live) if live.link.is_alive() => Some(live.clone()),
-            _ => {
-                state.live = None;
-                None
+    fn explain(&self, failure: ConnectionFailure) -> Error {
+        let node = self.node.lock().clone();
+        match failure {
+            ConnectionFailure::NoLink { address, error, time_limit } => {
+                let key_file = self.client.key_file.as_deref();
+                unanswered::explain(&error, &node, &address, key_file, time_limit)
             }
+            ConnectionFailure::Silent { address, time_limit } => {
+                unanswered::silent(&node, &address, time_limit)
+            }
+            failure => down(&node, &failure.to_string()),
         }
     }
 }
 
 /// Tells whether a connection is still open.
-pub struct Watch(Link);
+pub struct Watch(RpcClient<NodeProtocol>);
 
 impl Watch {
     /// Whether it is.
@@ -306,25 +264,21 @@ impl Watch {
 }
 
 impl Waiting {
-    /// Waits for the answer.
+    /// Waits for the reply.
     pub fn wait(self) -> Result<(Reply, Vec<Bulk>), Error> {
-        let Self { pending, lent, node, deadline, timeout } = self;
-        match pending.wait_until(deadline) {
-            Ok(answer) => {
-                // What was answered was received, as a rule.
-                if let Some(lent) = &lent {
-                    lent.loan.wait_until(deadline);
-                }
-                answered(&node, answer)
-            }
-            Err(_) => {
-                let why = format!("no answer within {:.1} s", timeout.as_secs_f64());
-                Err(down(&node, &why))
-            }
+        let Self { pending, borrowed, node, deadline, timeout } = self;
+        let Ok(reply) = pending.wait_until(deadline) else {
+            let why = format!("no reply within {:.1} s", timeout.as_secs_f64());
+            return Err(down(&node, &why));
+        };
+        // A node that has replied has received the request, as a rule.
+        if let Some(borrowed) = &borrowed {
+            borrowed.wait_until(deadline);
         }
+        answered(&node, reply)
     }
 
-    /// Waits as long as it takes, or until the connection is lost.
+    /// Removes the time limit: only the reply or the loss of the connection ends the wait.
     pub fn without_limit(mut self) -> Self {
         const AGES: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
         self.deadline = Instant::now() + AGES;
@@ -332,119 +286,36 @@ impl Waiting {
         self
     }
 
-    /// The node that was asked.
+    /// The node that receives the request.
     pub fn node(&self) -> &str {
         &self.node
     }
 }
 
-/// Bytes of the caller that are sent from where they are. When this is dropped, they are its own
-/// again.
-struct LentBytes {
-    loan: Arc<SendBuffer>,
-    link: Link,
+fn message(request: &Request, data: &[Bulk]) -> RequestMessage<Bulk> {
+    RequestMessage { request: request.clone(), data: data.to_vec() }
 }
 
-impl Drop for LentBytes {
-    fn drop(&mut self) {
-        // What waits to be sent leaves no sooner than the node reads, or never.
-        if !self.loan.wait_until(Instant::now()) {
-            self.link.close_link("it does not take what is written in time");
-            self.loan.wait();
-        }
-    }
-}
-
-fn copy_of(parts: &[&[u8]]) -> Bulk {
-    let mut copy = BulkBuffer::new(parts.iter().map(|part| part.len()).sum());
-    let mut filled = 0;
-    for part in parts {
-        copy[filled..filled + part.len()].copy_from_slice(part);
-        filled += part.len();
-    }
-    copy.freeze()
-}
-
-/// What an answer means.
+/// The reply of a node, or the error that it means.
 pub fn answered(
     node: &str,
-    answer: Result<ReplyMessage<Bulk>, RpcError>,
+    reply: Result<ReplyMessage<Bulk>, RpcError>,
 ) -> Result<(Reply, Vec<Bulk>), Error> {
-    match answer {
+    match reply {
         Ok(ReplyMessage { result: Ok(reply), data }) => Ok((reply, data)),
         Ok(ReplyMessage { result: Err(failure), .. }) => Err(failure.into()),
         Err(error) => Err(down(node, &error.to_string())),
     }
 }
 
-fn connect(
-    client: &Client,
-    node: &str,
-    address: &Address,
-    deadline: Instant,
-) -> Result<Live, Error> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    let usual = if address.is_near() { left } else { left.min(CONNECT_WAIT) };
-    let usual_handshake = Options::default().connect_wait;
-    let options = Options {
-        answer_wait: client.connect_wait.map_or(usual, |_| left),
-        connect_wait: client.connect_wait.map_or(usual_handshake, |_| left),
-        close_wait: Duration::from_millis(200),
-        // A node that returns no credit is like one that does not answer.
-        send_wait: Some(client.timeout),
-        limits: Limits::for_tokens(TOKEN_LIMIT_BYTES),
-        ..Options::default()
-    };
-    let handshake_wait =
-        client.connect_wait.unwrap_or(options.connect_wait.min(options.answer_wait));
-    // A node admits one space of a name: neither a second cluster in this process, nor a process
-    // of the same number on another machine, nor the connection that was lost, may be in the way.
-    let name = format!("{} {}", client.name, SpaceId::random());
-    // A client has nothing that others could connect to.
-    let mut builder = Space::builder(&name).options(options).join(address).listen_nowhere();
-    builder = builder.connect_to_any_user(client.trusts_any_user);
-    if let Some(key) = &client.key {
-        builder = builder.key(key.clone());
-    }
-    let key_file = client.key_file.as_deref();
-    let space = builder
-        .build()
-        .map_err(|error| unanswered::explain(&error, node, address, key_file, handshake_wait))?;
-    let silent = || unanswered::silent(node, address, client.connect_wait.unwrap_or(left));
-    let left = deadline.saturating_duration_since(Instant::now());
-    let link = Link::open(&space, REQUESTS, left).map_err(|error| match error {
-        OpenError::Timeout { .. } => silent(),
-        error => down(node, &error.to_string()),
-    })?;
-    let request = Request::Hello {
-        version: PROTOCOL_VERSION,
-        identity: client.identity.clone(),
-        client: client.name.clone(),
-        peer: PeerKind::Client,
-    };
-    let asked = link.start(RequestMessage { request, data: Vec::new() });
-    let asked = asked.map_err(|error| down(node, &error.to_string()))?;
-    let answer = match asked.wait_until(deadline) {
-        Ok(answer) => answered(node, answer)?,
-        Err(_) => return Err(silent()),
-    };
-    match answer {
-        (Reply::Welcome { node, identity, map, descriptors }, _) => {
-            let welcome = Arc::new(Welcome { node, map, identity, descriptors });
-            Ok(Live { _space: space, link, welcome })
-        }
-        _ => Err(strange(node)),
-    }
-}
-
-/// A node does not answer.
+/// The error for a node that does not reply.
 pub fn down(node: &str, why: &str) -> Error {
     Failure::NodeDown { node: node.to_owned(), why: why.to_owned() }.into()
 }
 
-/// A node has answered something else than what was asked.
+/// The error for a reply that does not belong to its request.
 pub fn strange(node: &str) -> Error {
-    let why = "its answer does not belong to the question".to_owned();
+    let why = "its reply does not belong to the request".to_owned();
     Error::Failure(Failure::Internal { node: node.to_owned(), why })
 }
 
@@ -452,7 +323,7 @@ pub fn strange(node: &str) -> Error {
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-    use pario_net::{PortOptions, RecvError, RpcServer};
+    use pario_net::{PortOptions, RecvError, RpcServer, Space};
 
     use super::*;
 
@@ -478,11 +349,11 @@ mod tests {
         let space = Space::builder("busy").host().listen_tcp(any_port).build().unwrap();
         let address = Address::tcp(space.address().tcp.unwrap());
         let port: RpcServer<NodeProtocol> =
-            RpcServer::new(&space, REQUESTS, PortOptions::default()).unwrap();
+            RpcServer::new(&space, REQUEST_PORT, PortOptions::default()).unwrap();
         let node = std::thread::spawn(move || {
             let asked = port.recv().unwrap();
             // Other things come first.
-            let busy_until = Instant::now() + CONNECT_WAIT + Duration::from_millis(300);
+            let busy_until = Instant::now() + FAR_PRESENCE_LIMIT + Duration::from_millis(300);
             while let Some(left) = busy_until.checked_duration_since(Instant::now()) {
                 let next = port.recv_timeout(left);
                 assert!(matches!(next, Err(RecvError::Timeout { .. })), "only one asks");
@@ -508,7 +379,7 @@ mod tests {
         let connection = connection(Address::tcp(deaf.local_addr().unwrap()));
         let began = Instant::now();
         let error = connection.welcome().unwrap_err();
-        assert!(began.elapsed() < WELCOME_WAIT / 2, "known after {:?}", began.elapsed());
+        assert!(began.elapsed() < FAR_OPEN_LIMIT / 2, "known after {:?}", began.elapsed());
         assert!(error.to_string().contains("busy"), "{error}");
     }
 }

@@ -79,8 +79,8 @@ pub use cluster::record::{DirectoryEntry, FileKind, FileRecord, Identity};
 pub use cluster::reply::{ExtentMeasure, KnownFile, Opened, Reply, ReplyMessage, SubfileMeasure};
 pub use cluster::request::{
     CheckRequest, DiskChoice, LayoutChoice, NODE_PROTOCOL, NamespaceRequest, NewFile,
-    PROTOCOL_VERSION, PeerKind, PeerRequest, RANGES_LIMIT, Removal, Request, RequestMessage,
-    SubfileLocation, SubfileRange, TOKEN_LIMIT_BYTES, TRANSFER_LIMIT_BYTES,
+    PROTOCOL_VERSION, PeerKind, PeerRequest, RANGES_LIMIT, REQUEST_PORT, Removal, Request,
+    RequestMessage, SubfileLocation, SubfileRange, TOKEN_LIMIT_BYTES, TRANSFER_LIMIT_BYTES,
 };
 pub use cluster::status::{ClientStatus, DiskStatus, NodeStatus, PeerStatus};
 pub use cluster::traffic::{

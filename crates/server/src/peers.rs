@@ -1,291 +1,211 @@
-//! The other nodes of the cluster, as this one reaches them.
+//! The other nodes of the cluster, as this node reaches them.
 //!
-//! A link is opened when it is first needed, and again after it was lost. A node that does not
-//! answer is given some time; after that whoever asks is told so, with its name.
+//! [`ReconnectingClient`] opens a connection to a node when it is first needed, and again after it
+//! was lost. This file adds what a node says first, how long the reply to each kind of request may
+//! take, and whether this node has joined the cluster over its connection to the interface node.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pario_net::wire::Limits;
-use pario_net::{Address, Bulk, Key, Options, RpcClient, Space, SpaceId};
-use pario_proto::{
-    Failure, Identity, PROTOCOL_VERSION, PeerKind, PeerRequest, PeerStatus, Reply, ReplyMessage,
-    Request, RequestMessage, TOKEN_LIMIT_BYTES,
+use pario_net::{
+    Address, Bulk, ConnectionFailure, ConnectionOptions, Key, OpenTimeLimits, Options,
+    ReconnectingClient, SessionSetup,
 };
-use parking_lot::Mutex;
+use pario_proto::{
+    Failure, Identity, PROTOCOL_VERSION, PeerKind, PeerRequest, PeerStatus, REQUEST_PORT, Reply,
+    ReplyMessage, Request, RequestMessage, TOKEN_LIMIT_BYTES,
+};
 
-use crate::config::Config;
+use crate::config::{Config, NodeConfig};
 use crate::protocol::NodeProtocol;
 
-/// The port at which every node takes questions.
-pub const REQUESTS: &str = "requests";
-
-/// How long opening a link may take.
-const CONNECT_WAIT: Duration = Duration::from_millis(1_500);
-/// How long an answer may take.
-const ANSWER_WAIT: Duration = Duration::from_secs(10);
-/// How long a node may take to acknowledge that rights have changed.
-const REVOKE_WAIT: Duration = Duration::from_secs(3);
-/// How long it may take where disks are read as a whole.
-const LIST_WAIT: Duration = Duration::from_secs(3600);
-/// A node that could not be reached is not tried again for so long.
+/// The time limit for opening a connection.
+const OPEN_LIMIT: Duration = Duration::from_millis(1_500);
+/// The time limit for a reply.
+const REPLY_LIMIT: Duration = Duration::from_secs(10);
+/// The time limit for a node to acknowledge that rights have changed.
+const REVOKE_LIMIT: Duration = Duration::from_secs(3);
+/// The time limit for a reply that needs whole disks to be read.
+const LIST_LIMIT: Duration = Duration::from_secs(3600);
+/// The pause before another attempt to reach a node that could not be reached.
 const PAUSE: Duration = Duration::from_millis(300);
-
-type Link = RpcClient<NodeProtocol>;
-type Then = Box<dyn FnOnce(Result<ReplyMessage<Bulk>, Failure>) + Send>;
 
 /// The other nodes.
 pub struct Peers {
-    own_name: String,
-    identity: Identity,
-    key: Option<Key>,
     peers: Vec<Peer>,
-    waiting: Mutex<Vec<(Instant, Weak<Waiting>)>>,
     interface: usize,
-    /// Since the last new link to the interface node.
-    has_joined: AtomicBool,
+    /// The number of the connection to the interface node over which this node has joined; 0 if it
+    /// has not joined yet.
+    joined_over: AtomicU64,
 }
 
 struct Peer {
     name: String,
-    address: Mutex<Option<Address>>,
-    /// Never held while anything is waited for.
-    state: Mutex<State>,
-    /// Held by the one who opens a link.
-    opening: Mutex<()>,
-}
-
-#[derive(Default)]
-struct State {
-    link: Option<(Space, Link)>,
-    trouble: Option<(Instant, String)>,
-}
-
-/// Somebody who waits for an answer; told once.
-struct Waiting {
-    then: Mutex<Option<Then>>,
-    node: String,
+    client: ReconnectingClient<NodeProtocol, PeerSetup>,
 }
 
 impl Peers {
-    /// Nobody has been asked yet.
+    /// Creates the clients of all nodes; opens no connection.
     pub fn new(config: &Config, me: usize, identity: Identity, key: Option<Key>) -> Self {
-        let peer = |node: &crate::config::NodeConfig| Peer {
-            name: node.name.clone(),
-            address: Mutex::new(node.listen.map(Address::tcp)),
-            state: Mutex::default(),
-            opening: Mutex::default(),
+        Self::with_pause(config, me, &identity, key.as_ref(), PAUSE)
+    }
+
+    fn with_pause(
+        config: &Config,
+        me: usize,
+        identity: &Identity,
+        key: Option<&Key>,
+        pause: Duration,
+    ) -> Self {
+        let own_name = &config.nodes[me].name;
+        let peer = |node: &NodeConfig| {
+            let options = ConnectionOptions {
+                name: format!("node {own_name} to {}", node.name),
+                port: REQUEST_PORT,
+                key: key.cloned(),
+                connects_to_any_user: false,
+                near: OpenTimeLimits::within(OPEN_LIMIT),
+                far: OpenTimeLimits::within(OPEN_LIMIT),
+                pause,
+                space: Options {
+                    close_wait: Duration::from_millis(100),
+                    limits: Limits::for_tokens(TOKEN_LIMIT_BYTES),
+                    ..Options::default()
+                },
+            };
+            let setup = PeerSetup { own_name: own_name.clone(), identity: identity.clone() };
+            let client = ReconnectingClient::new(options, setup, node.listen.map(Address::tcp));
+            Peer { name: node.name.clone(), client }
         };
         Self {
-            own_name: config.nodes[me].name.clone(),
-            identity,
-            key,
             peers: config.nodes.iter().map(peer).collect(),
-            waiting: Mutex::default(),
             interface: config.interface,
-            has_joined: AtomicBool::new(false),
+            joined_over: AtomicU64::new(0),
         }
     }
 
-    /// Asks a node; `then` is told once, at the latest when the node has taken too long.
+    /// Sends a request to a node and calls `then` once: with the reply, or with a failure, at the
+    /// latest when the time limit of the request has passed.
     pub fn ask_then(
         &self,
         node: usize,
         request: Request,
         then: impl FnOnce(Result<ReplyMessage<Bulk>, Failure>) + Send + 'static,
     ) {
-        let link = match self.link(node) {
-            Ok(link) => link,
-            Err(failure) => return then(Err(failure)),
-        };
-        let name = self.peers[node].name.clone();
-        let waiting =
-            Arc::new(Waiting { then: Mutex::new(Some(Box::new(then))), node: name.clone() });
-        let wait = match &request {
-            // Reads whole disks.
+        let Peer { name, client } = &self.peers[node];
+        let time_limit = match &request {
             Request::Peer(PeerRequest::ListSubfiles { .. } | PeerRequest::RepairSubfile { .. }) => {
-                LIST_WAIT
+                LIST_LIMIT
             }
-            Request::Peer(PeerRequest::Revoke(_)) => REVOKE_WAIT,
-            _ => ANSWER_WAIT,
+            Request::Peer(PeerRequest::Revoke(_)) => REVOKE_LIMIT,
+            _ => REPLY_LIMIT,
         };
-        self.waiting.lock().push((Instant::now() + wait, Arc::downgrade(&waiting)));
-        let question = RequestMessage { request, data: Vec::new() };
-        link.call_then(question, move |answer| {
-            waiting.tell(answer.map_err(|error| down(&name, &error.reason())));
+        let message = || RequestMessage { request: request.clone(), data: Vec::new() };
+        let name = name.clone();
+        client.call_then(time_limit, message, move |reply| {
+            then(reply.map_err(|why| down(&name, &why)));
         });
     }
 
-    /// Whether a node answers, as far as is known.
+    /// Whether a node can be reached, as far as is known.
     pub fn is_there(&self, node: usize) -> bool {
-        self.peers[node].state.lock().trouble.is_none()
+        self.trouble_text(node).is_none()
     }
 
-    /// What is wrong with a node that does not answer.
+    /// The failure for a node that could not be reached the last time.
     pub fn trouble(&self, node: usize) -> Option<Failure> {
-        let state = self.peers[node].state.lock();
-        state.trouble.as_ref().map(|(_, why)| down(&self.peers[node].name, why))
+        self.trouble_text(node).map(|why| down(&self.peers[node].name, &why))
     }
 
-    /// What was wrong the last time that a node was to be reached.
+    /// Why a node could not be reached the last time.
     pub fn trouble_text(&self, node: usize) -> Option<String> {
-        let state = self.peers[node].state.lock();
-        state.trouble.as_ref().map(|(_, why)| why.clone())
+        self.peers[node].client.last_failure()
     }
 
-    /// Whether there is a link to a node.
+    /// Whether a connection to a node is open.
     pub fn is_linked(&self, node: usize) -> bool {
-        let state = self.peers[node].state.lock();
-        state.link.as_ref().is_some_and(|(_, link)| link.is_alive())
+        self.peers[node].client.current().is_some()
     }
 
-    /// Whether this node has joined the cluster over the link that it has.
+    /// Whether this node has joined the cluster over its last connection to the interface node.
     pub fn has_joined(&self) -> bool {
-        self.has_joined.load(Ordering::SeqCst)
+        let epoch = self.peers[self.interface].client.epoch();
+        epoch != 0 && epoch == self.joined_over.load(Ordering::SeqCst)
     }
 
-    /// This node has joined the cluster.
-    pub fn set_joined(&self) {
-        self.has_joined.store(true, Ordering::SeqCst);
+    /// Notes that this node has joined the cluster over this connection to the interface node.
+    pub fn set_joined(&self, connection: u64) {
+        self.joined_over.store(connection, Ordering::SeqCst);
     }
 
-    /// Opens a link to a node if there is none; says what is wrong if there cannot be.
-    pub fn try_reach(&self, node: usize) -> Result<(), Failure> {
-        self.link(node).map(|_| ())
+    /// Opens a connection to a node if none is open; returns its number.
+    pub fn try_reach(&self, node: usize) -> Result<u64, Failure> {
+        let Peer { name, client } = &self.peers[node];
+        let connection = client.connection(Instant::now() + OPEN_LIMIT);
+        connection.map(|connection| connection.epoch).map_err(|why| down(name, &why))
     }
 
-    /// Where a node is. Trouble with another address does not count any more.
+    /// Sets the address of a node. A failure at another address counts no more.
     pub fn set_address(&self, node: usize, address: Address) {
-        let peer = &self.peers[node];
-        let before = peer.address.lock().replace(address.clone());
-        if before != Some(address) {
-            peer.state.lock().trouble = None;
-        }
+        self.peers[node].client.set_address(address);
     }
 
-    /// Tells those who have waited too long.
+    /// Ends the requests whose time limit has passed.
     pub fn expire(&self, now: Instant) {
-        let mut late = Vec::new();
-        self.waiting.lock().retain(|(deadline, waiting)| match waiting.upgrade() {
-            Some(waiting) if *deadline <= now => {
-                late.push(waiting);
-                false
-            }
-            Some(_) => true,
-            None => false,
-        });
-        for waiting in late {
-            let why = "it has taken too long to answer".to_owned();
-            waiting.tell(Err(down(&waiting.node, &why)));
-        }
+        self.peers.iter().for_each(|peer| peer.client.expire(now));
     }
 
     /// How the other nodes are, as seen from here.
     pub fn status(&self, me: usize) -> Vec<PeerStatus> {
         let others = self.peers.iter().enumerate().filter(|(number, _)| *number != me);
         let status = |(_, peer): (usize, &Peer)| {
-            let state = peer.state.lock();
-            let trouble = state.trouble.as_ref().map(|(_, why)| why.clone());
+            let trouble = peer.client.last_failure();
             PeerStatus { name: peer.name.clone(), is_there: trouble.is_none(), trouble }
         };
         others.map(status).collect()
     }
+}
 
-    fn link(&self, node: usize) -> Result<Link, Failure> {
-        let peer = &self.peers[node];
-        if let Some(known) = peer.known() {
-            return known;
-        }
-        let _one_at_a_time = peer.opening.lock();
-        // Somebody else may have tried meanwhile; what came of it is true for all who waited.
-        if let Some(known) = peer.known() {
-            return known;
-        }
-        let connected = self.connect(peer);
-        let mut state = peer.state.lock();
-        match connected {
-            Ok((space, link)) => {
-                state.link = Some((space, link.clone()));
-                state.trouble = None;
-                if node == self.interface {
-                    self.has_joined.store(false, Ordering::SeqCst);
-                }
-                Ok(link)
-            }
-            Err(why) => {
-                let failure = down(&peer.name, &why);
-                state.trouble = Some((Instant::now(), why));
-                Err(failure)
-            }
-        }
-    }
+/// Says hello to another node. Its errors are reasons, without the name of that node.
+struct PeerSetup {
+    own_name: String,
+    identity: Identity,
+}
 
-    fn connect(&self, peer: &Peer) -> Result<(Space, Link), String> {
-        let Some(address) = peer.address.lock().clone() else {
-            return Err("its address is not known; it has not joined the cluster yet".to_owned());
-        };
-        let deadline = Instant::now() + CONNECT_WAIT;
-        // A node admits one space of a name: a link that was lost must not be in the way.
-        let name = format!("node {} to {} {}", self.own_name, peer.name, SpaceId::random());
-        let options = Options {
-            answer_wait: CONNECT_WAIT,
-            close_wait: Duration::from_millis(100),
-            limits: Limits::for_tokens(TOKEN_LIMIT_BYTES),
-            ..Options::default()
-        };
-        let mut builder = Space::builder(&name).options(options).join(&address).listen_nowhere();
-        if let Some(key) = &self.key {
-            builder = builder.key(key.clone());
-        }
-        let space = builder.build().map_err(|error| error.reason())?;
-        let left = deadline.saturating_duration_since(Instant::now());
-        let link = Link::open(&space, REQUESTS, left).map_err(|error| error.reason())?;
+impl SessionSetup<NodeProtocol> for PeerSetup {
+    type Session = ();
+    type Error = String;
+
+    fn first_request(&self) -> RequestMessage<Bulk> {
         let request = Request::Hello {
             version: PROTOCOL_VERSION,
             identity: self.identity.clone(),
             client: format!("node {}", self.own_name),
             peer: PeerKind::Node,
         };
-        let asked = link.start(RequestMessage { request, data: Vec::new() });
-        let asked = asked.map_err(|error| error.reason())?;
-        match asked.wait_until(deadline) {
-            Ok(Ok(ReplyMessage { result: Ok(Reply::Welcome { .. }), .. })) => Ok((space, link)),
-            Ok(Ok(ReplyMessage { result: Err(failure), .. })) => Err(failure.to_string()),
-            Ok(Ok(_)) => Err("it gives answers that do not belong to the question".to_owned()),
-            Ok(Err(error)) => Err(error.reason()),
-            Err(_) => Err("it does not answer".to_owned()),
+        RequestMessage { request, data: Vec::new() }
+    }
+
+    fn accept(&self, reply: ReplyMessage<Bulk>) -> Result<(), String> {
+        match reply.result {
+            Ok(Reply::Welcome { .. }) => Ok(()),
+            Ok(_) => Err("its reply does not belong to the request".to_owned()),
+            Err(failure) => Err(failure.to_string()),
         }
     }
-}
 
-impl Peer {
-    /// The link, or why there is none; nothing if that is to be found out.
-    fn known(&self) -> Option<Result<Link, Failure>> {
-        let mut state = self.state.lock();
-        if let Some((_, link)) = &state.link {
-            if link.is_alive() {
-                return Some(Ok(link.clone()));
+    fn explain(&self, failure: ConnectionFailure) -> String {
+        match failure {
+            ConnectionFailure::NoAddress => {
+                "its address is not known; it has not joined the cluster yet".to_owned()
             }
-            state.link = None;
-        }
-        match &state.trouble {
-            Some((since, why)) if since.elapsed() < PAUSE => Some(Err(down(&self.name, why))),
-            _ => None,
+            failure => failure.reason(),
         }
     }
 }
 
-impl Waiting {
-    fn tell(&self, answer: Result<ReplyMessage<Bulk>, Failure>) {
-        let then = self.then.lock().take();
-        if let Some(then) = then {
-            then(answer);
-        }
-    }
-}
-
-/// A node does not do what it should.
+/// The failure of a node that does not reply.
 pub fn down(node: &str, why: &str) -> Failure {
     Failure::NodeDown { node: node.to_owned(), why: why.to_owned() }
 }
@@ -293,116 +213,117 @@ pub fn down(node: &str, why: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+    use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
     use std::sync::mpsc;
 
-    use pario_net::{PortOptions, RpcServer};
+    use pario_net::{PortOptions, RpcServer, Space};
     use pario_proto::ClusterMap;
 
     use super::*;
 
+    const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
     /// Nodes `a`, which is this one, and `b`.
-    fn peers() -> Peers {
+    fn peers(pause: Duration) -> Peers {
         let mut config = Config::alone("/nowhere".as_ref());
         config.nodes.push(config.nodes[0].clone());
         config.nodes[0].name = "a".to_owned();
         config.nodes[1].name = "b".to_owned();
         config.interface = 1;
-        Peers::new(&config, 0, Identity { uid: 0, gids: vec![0] }, None)
+        Peers::with_pause(&config, 0, &Identity { uid: 0, gids: vec![0] }, None, pause)
     }
 
-    /// A node that welcomes everybody, and answers nothing else.
+    /// A node that welcomes all clients, and replies to nothing else.
     struct Silent {
         space: Space,
-        asked: Arc<AtomicUsize>,
+        received: Arc<AtomicUsize>,
     }
 
     impl Silent {
-        fn start() -> Self {
-            let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-            let space = Space::builder("node b").host().listen_tcp(any_port).build().unwrap();
+        fn start(listen: SocketAddr) -> Self {
+            let space = Space::builder("node b").host().listen_tcp(listen).build().unwrap();
             let port: RpcServer<NodeProtocol> =
-                RpcServer::new(&space, REQUESTS, PortOptions::default()).unwrap();
-            let asked = Arc::new(AtomicUsize::new(0));
-            let count = asked.clone();
+                RpcServer::new(&space, REQUEST_PORT, PortOptions::default()).unwrap();
+            let received = Arc::new(AtomicUsize::new(0));
+            let count = received.clone();
             std::thread::spawn(move || {
                 let mut unanswered = Vec::new();
-                while let Ok(asked) = port.recv() {
-                    if let Request::Hello { identity, .. } = asked.request.request {
+                while let Ok(incoming) = port.recv() {
+                    if let Request::Hello { identity, .. } = incoming.request.request {
                         let map =
                             ClusterMap { name: String::new(), nodes: Vec::new(), interface: 0 };
                         let (node, descriptors) = ("b".to_owned(), None);
                         let welcome = Reply::Welcome { node, identity, map, descriptors };
-                        asked
-                            .responder
-                            .send(ReplyMessage { result: Ok(welcome), data: Vec::new() });
+                        let reply = ReplyMessage { result: Ok(welcome), data: Vec::new() };
+                        incoming.responder.send(reply);
                     } else {
-                        unanswered.push(asked.responder);
+                        unanswered.push(incoming.responder);
                         count.fetch_add(1, Ordering::SeqCst);
                     }
                 }
             });
-            Self { space, asked }
+            Self { space, received }
         }
     }
 
-    fn until(what: &str, is_so: impl Fn() -> bool) {
+    fn until(event: &str, is_so: impl Fn() -> bool) {
         let deadline = Instant::now() + Duration::from_secs(20);
         while !is_so() {
-            assert!(Instant::now() < deadline, "it takes too long until {what}");
+            assert!(Instant::now() < deadline, "it takes too long until {event}");
             std::thread::yield_now();
         }
     }
 
-    fn told(answer: Result<ReplyMessage<Bulk>, Failure>) -> String {
-        match answer {
+    fn failure(reply: Result<ReplyMessage<Bulk>, Failure>) -> String {
+        match reply {
             Err(failure @ Failure::NodeDown { .. }) => failure.to_string(),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn a_node_whose_address_nobody_knows_is_told_by_name() {
-        let peers = peers();
+    fn a_node_without_a_known_address_is_reported_by_name() {
+        let peers = peers(PAUSE);
         assert!(peers.is_there(1), "nothing is known against it yet");
         let (send, receive) = mpsc::channel();
-        peers.ask_then(1, Request::Map, move |answer| send.send(answer).unwrap());
-        let why = told(receive.recv().unwrap());
+        peers.ask_then(1, Request::Map, move |reply| send.send(reply).unwrap());
+        let why = failure(receive.recv().unwrap());
         assert!(why.contains('b') && why.contains("has not joined"), "{why}");
         assert!(!peers.is_there(1) && !peers.is_linked(1));
         assert!(peers.trouble(1).is_some() && peers.trouble(0).is_none());
         let status = peers.status(0);
         assert_eq!((status.len(), status[0].name.as_str(), status[0].is_there), (1, "b", false));
-        // Where it is now, nobody has looked for it.
+        // At its new address it has not been tried yet.
         let address = Address::tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 9)));
         peers.set_address(1, address.clone());
         assert!(peers.is_there(1));
         assert!(peers.try_reach(1).is_err());
         peers.set_address(1, address);
-        assert!(!peers.is_there(1), "that is no news");
+        assert!(!peers.is_there(1), "the address is the same");
     }
 
     #[test]
-    fn a_node_that_is_not_there_is_not_tried_all_the_time() {
-        let peers = peers();
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        peers.set_address(1, Address::tcp(listener.local_addr().unwrap()));
-        drop(listener);
-        let first = peers.try_reach(1).unwrap_err();
-        let since = peers.peers[1].state.lock().trouble.clone().unwrap().0;
-        let second = peers.try_reach(1).unwrap_err();
-        assert_eq!(first, second);
-        let again = peers.peers[1].state.lock().trouble.clone().unwrap().0;
-        assert!(again == since || since.elapsed() >= PAUSE, "it was tried again at once");
-        // Later it is tried again.
-        peers.peers[1].state.lock().trouble.as_mut().unwrap().0 -= PAUSE;
-        assert!(peers.try_reach(1).is_err());
-        assert!(peers.peers[1].state.lock().trouble.as_ref().unwrap().0 >= since);
+    fn a_node_that_is_not_there_is_tried_again_after_a_pause() {
+        for pause in [Duration::from_secs(3600), Duration::ZERO] {
+            let peers = peers(pause);
+            let listener = TcpListener::bind(ANY_PORT).unwrap();
+            let address = listener.local_addr().unwrap();
+            peers.set_address(1, Address::tcp(address));
+            drop(listener);
+            let first = peers.try_reach(1).unwrap_err();
+            // It would answer now.
+            let _node = Silent::start(address);
+            match pause {
+                Duration::ZERO => assert_eq!(peers.try_reach(1).unwrap(), 1),
+                _ => assert_eq!(peers.try_reach(1).unwrap_err(), first),
+            }
+        }
     }
 
     #[test]
-    fn who_gets_no_answer_is_told_once_and_in_time() {
-        let (peers, silent) = (peers(), Silent::start());
+    fn a_request_without_a_reply_fails_once_and_in_time() {
+        let (peers, silent) = (peers(PAUSE), Silent::start(ANY_PORT));
         peers.set_address(1, silent.space.address());
         peers.try_reach(1).unwrap();
         assert!(peers.is_linked(1) && peers.is_there(1));
@@ -415,36 +336,39 @@ mod tests {
         };
         for request in [Request::Map, Request::Peer(list)] {
             let send = send.clone();
-            peers.ask_then(1, request, move |answer| send.send(answer).unwrap());
+            peers.ask_then(1, request, move |reply| send.send(reply).unwrap());
         }
         drop(send);
-        until("both are asked", || silent.asked.load(Ordering::SeqCst) == 2);
+        until("it has received both", || silent.received.load(Ordering::SeqCst) == 2);
         peers.expire(began);
-        assert!(receive.try_recv().is_err(), "it may still answer");
-        peers.expire(Instant::now() + ANSWER_WAIT);
-        let why = told(receive.recv().unwrap());
+        assert!(receive.try_recv().is_err(), "it may still reply");
+        peers.expire(Instant::now() + REPLY_LIMIT);
+        let why = failure(receive.recv().unwrap());
         assert!(why.contains('b') && why.contains("too long"), "{why}");
-        assert!(receive.try_recv().is_err(), "who has disks read waits longer");
-        // The end of the node is known to who still waits, and only there.
+        assert!(receive.try_recv().is_err(), "a request that reads disks waits longer");
+        // The end of the node fails only the request that still waits.
         silent.space.close();
-        told(receive.recv().unwrap());
-        assert!(receive.recv().is_err(), "everybody was told once");
+        failure(receive.recv().unwrap());
+        assert!(receive.recv().is_err(), "each callback ran once");
     }
 
     #[test]
-    fn with_a_new_link_a_node_has_to_join_again() {
-        let (peers, silent) = (peers(), Silent::start());
+    fn with_a_new_connection_a_node_has_to_join_again() {
+        let (peers, silent) = (peers(PAUSE), Silent::start(ANY_PORT));
         peers.set_address(1, silent.space.address());
-        peers.try_reach(1).unwrap();
+        let first = peers.try_reach(1).unwrap();
         assert!(!peers.has_joined());
-        peers.set_joined();
-        peers.try_reach(1).unwrap();
-        assert!(peers.has_joined(), "the link is still the same");
+        peers.set_joined(first);
+        assert_eq!(peers.try_reach(1).unwrap(), first);
+        assert!(peers.has_joined(), "the connection is still the same");
         silent.space.close();
-        until("the link is lost", || !peers.is_linked(1));
-        let silent = Silent::start();
+        until("the connection is lost", || !peers.is_linked(1));
+        let silent = Silent::start(ANY_PORT);
         peers.set_address(1, silent.space.address());
         peers.try_reach(1).unwrap();
         assert!(peers.is_linked(1) && !peers.has_joined());
+        // A join over the connection before does not count.
+        peers.set_joined(first);
+        assert!(!peers.has_joined());
     }
 }

@@ -206,5 +206,5 @@ fn a_node_that_stops_answering_in_the_middle_is_given_up() {
     drop(input);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
-    assert!(stderr(&output).contains("no answer within 0.2 s"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no reply within 0.2 s"), "{}", stderr(&output));
 }

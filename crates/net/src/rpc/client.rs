@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::message::{ReplyBody, ReplyTo, ReplyToken, RequestToken};
-use super::slots::{CallbackThread, ReplySlot, ReplySlots, Wakeups};
+use super::slots::{CallbackThread, NO_REQUEST, ReplySlots, Wakeups};
 use super::{Protocol, Responder};
 use crate::channel::Channel;
 use crate::error::{InputError, OpenError, RecvError, RpcError, SendError};
@@ -161,7 +161,7 @@ impl<P: Protocol> RpcClient<P> {
             let mut slots = inbox.slots.lock();
             match slots.end() {
                 Some(error) => return Err(error.clone()),
-                None => slots.add(ReplySlot::Unwatched),
+                None => slots.add(),
             }
         };
         let expected = buffer.and_then(|buffer| {
@@ -188,35 +188,18 @@ impl<P: Protocol> RpcClient<P> {
         callback: impl FnOnce(Result<P::Reply, RpcError>) + Send + 'static,
     ) {
         let inbox = &self.connection.inbox;
-        let number = {
-            let mut slots = inbox.slots.lock();
-            if let Err(error) = inbox.ensure_callback_thread(&mut slots) {
-                drop(slots);
-                return callback(Err(error));
-            }
-            match slots.end().cloned() {
-                Some(error) => {
-                    slots.ready.push((Box::new(callback), Err(error)));
-                    inbox.wake_callback_thread(slots);
-                    return;
-                }
-                None => {
-                    let number = slots.add(ReplySlot::Callback(Box::new(callback)));
-                    inbox.wake_callback_thread(slots);
-                    number
-                }
-            }
-        };
-        match self.send(number, request) {
-            Ok(()) => self.connection.output.flush(),
+        let mut slots = inbox.slots.lock();
+        if let Err(error) = inbox.ensure_callback_thread(&mut slots) {
+            drop(slots);
+            return callback(Err(error));
+        }
+        drop(slots);
+        match self.start(request) {
+            Ok(pending) => pending.then(callback),
             Err(error) => {
                 let mut slots = inbox.slots.lock();
-                let mut wakeups = Wakeups::default();
-                // Without a slot, the end of the connection has finished the request already.
-                if let Some(ReplySlot::Callback(callback)) = slots.remove(number, &mut wakeups) {
-                    slots.ready.push((callback, Err(error)));
-                    inbox.wake_callback_thread(slots);
-                }
+                slots.ready.push((Box::new(callback), Err(error)));
+                inbox.wake_callback_thread(slots);
             }
         }
     }
@@ -498,6 +481,22 @@ impl<P: Protocol> PendingReply<P> {
     /// Waits for the reply until the deadline; then returns the pending reply itself.
     pub fn wait_until(self, deadline: Instant) -> Result<Result<P::Reply, RpcError>, Self> {
         self.inbox.wait(self.number, Some(deadline)).ok_or(self)
+    }
+
+    /// Calls `callback` once with the reply or the error, on the callback thread of the client
+    /// ([`RpcClient::call_then`]). The reply comes in memory of its own, not in the buffer of
+    /// [`RpcClient::start_into`].
+    pub fn then(mut self, callback: impl FnOnce(Result<P::Reply, RpcError>) + Send + 'static) {
+        let mut slots = self.inbox.slots.lock();
+        if let Err(error) = self.inbox.ensure_callback_thread(&mut slots) {
+            drop(slots);
+            return callback(Err(error));
+        }
+        slots.call_back(self.number, Box::new(callback));
+        self.inbox.wake_callback_thread(slots);
+        self.inbox.flush();
+        // The slot belongs to the callback now, so dropping this must not remove it.
+        self.number = NO_REQUEST;
     }
 
     /// Whether the reply is there. Bytes that have arrived at this process and that no thread has

@@ -11,6 +11,9 @@ use crate::waiter::{Waiter, Waiters};
 /// A callback for a reply.
 pub(crate) type ReplyCallback<R> = Box<dyn FnOnce(Result<R, RpcError>) + Send>;
 
+/// A number that no request has.
+pub(crate) const NO_REQUEST: u64 = 0;
+
 /// All requests of a client whose replies were not taken yet.
 pub(crate) struct ReplySlots<R> {
     by_number: HashMap<u64, ReplySlot<R>>,
@@ -74,7 +77,7 @@ impl<R> ReplySlots<R> {
     pub fn new() -> Self {
         Self {
             by_number: HashMap::new(),
-            last_number: 0,
+            last_number: NO_REQUEST,
             awaited_by_threads: Vec::new(),
             watcher: None,
             end: None,
@@ -90,12 +93,10 @@ impl<R> ReplySlots<R> {
         self.end.as_ref()
     }
 
-    pub fn add(&mut self, slot: ReplySlot<R>) -> u64 {
+    /// Adds a request for whose reply nothing waits yet.
+    pub fn add(&mut self) -> u64 {
         self.last_number += 1;
-        if matches!(slot, ReplySlot::Callback(_)) {
-            self.unattended += 1;
-        }
-        self.by_number.insert(self.last_number, slot);
+        self.by_number.insert(self.last_number, ReplySlot::Unwatched);
         self.last_number
     }
 
@@ -210,6 +211,17 @@ impl<R> ReplySlots<R> {
                 self.unattended += 1;
                 true
             }
+        }
+    }
+
+    /// Registers a callback for this reply.
+    pub fn call_back(&mut self, number: u64, callback: ReplyCallback<R>) {
+        if let Some(result) = self.take(number) {
+            return self.ready.push((callback, result));
+        }
+        let before = self.by_number.insert(number, ReplySlot::Callback(callback));
+        if !matches!(before, Some(ReplySlot::Future(_))) {
+            self.unattended += 1;
         }
     }
 

@@ -8,6 +8,7 @@ mod gate;
 mod link_memory;
 mod processes;
 mod protocols;
+mod reconnecting;
 mod recv_buffer;
 mod rpc;
 mod send_buffer;

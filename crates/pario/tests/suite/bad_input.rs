@@ -2,8 +2,8 @@
 
 use std::io::{Seek as _, SeekFrom};
 
-use pario::{Cluster, ClusterOptions, Error, ExtentIndex, ExtentPlacement, SubfileIndex};
 use crate::ways::{Site, Way, in_every_way};
+use pario::{Cluster, ClusterOptions, Error, ExtentIndex, ExtentPlacement, SubfileIndex};
 
 /// That it failed, and so said.
 #[track_caller]

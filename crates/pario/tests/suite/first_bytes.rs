@@ -2,9 +2,9 @@
 
 use std::sync::Barrier;
 
+use crate::ways::{Site, Way};
 use pario::status::{CheckDepth, CheckRequest};
 use pario::{Cluster, ExtentIndex, ExtentPlacement, SubfileIndex};
-use crate::ways::{Site, Way};
 
 const UNIT: usize = 65_536;
 

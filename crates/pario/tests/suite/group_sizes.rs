@@ -1,12 +1,11 @@
 //! Sizes of files that are open together, and started reads into memory of the caller, over every way
 //! to a cluster.
 
-
 use std::io::SeekFrom;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pario::{Job, JobFiles, Mode};
 use crate::ways::{Site, Way};
+use pario::{Job, JobFiles, Mode};
 
 const SHARED: [Way; 4] = [Way::Socket, Way::ShortCut, Way::Tcp, Way::TwoNodes];
 

@@ -1,7 +1,6 @@
 //! Files that the processes of a job have open together, in every mode. The ranks are threads here,
 //! each with a connection of its own, as processes have.
 
-
 use std::future::Future;
 use std::io::{Read, SeekFrom, Write};
 use std::pin::Pin;

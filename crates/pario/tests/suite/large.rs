@@ -1,8 +1,7 @@
 //! Large sparse files: arithmetic up to 2^62, and where the file systems end.
 
-
-use pario::{Error, File};
 use crate::ways::{Way, in_every_way};
+use pario::{Error, File};
 
 const TIB: u64 = 1 << 40;
 

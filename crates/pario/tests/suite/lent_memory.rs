@@ -169,7 +169,7 @@ fn answers_that_do_not_fit_are_errors() {
         liar.twist(move |answer, to| to.send_now(lie(answer)));
         let mut memory = vec![9; LEN];
         let error = file.read_at(&mut memory, 0).unwrap_err().to_string();
-        assert!(error.contains("does not belong to the question"), "{number}: {error}");
+        assert!(error.contains("does not belong to the request"), "{number}: {error}");
         assert!(file.start_read_at(LEN, 0).unwrap().wait().is_err(), "{number}");
         liar.twist(|answer, to| to.send_now(answer));
         assert_eq!(file.read_at(&mut memory, 0).unwrap(), LEN);
@@ -186,7 +186,7 @@ fn late_answers_do_not_reach_memory_that_was_given_back() {
     let kept = liar.hold();
     let mut memory = vec![9; LEN];
     let error = file.read_at(&mut memory, 0).unwrap_err().to_string();
-    assert!(error.contains("no answer within"), "{error}");
+    assert!(error.contains("no reply within"), "{error}");
     memory.fill(7);
     liar.twist(|answer, to| to.send_now(answer));
     for (answer, to) in kept.try_iter() {

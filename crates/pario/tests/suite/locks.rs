@@ -3,9 +3,9 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use crate::ways::{Site, Way, until};
 use pario::status::LOCK_END;
 use pario::{Cluster, Error, Failure, File, LockKind};
-use crate::ways::{Site, Way, until};
 
 const SHARED: LockKind = LockKind::Shared;
 const ALONE: LockKind = LockKind::Exclusive;

@@ -3,7 +3,6 @@
 //!
 //! Ranks and nodes are processes: this test program again.
 
-
 use std::io::SeekFrom;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -12,8 +11,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use pario::{Cluster, ClusterOptions, Job, Mode};
 use crate::ways::{NodeProcess, connect_when_complete, key_options, write_key};
+use pario::{Cluster, ClusterOptions, Job, Mode};
 
 const MODES: [Mode; 6] =
     [Mode::Unix, Mode::Log, Mode::Sync, Mode::Record, Mode::Global, Mode::Async];

@@ -3,9 +3,9 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use crate::ways::{Site, Way, in_every_way};
 use pario::status::{CheckDepth, CheckRequest};
 use pario::{Cluster, FileContent, FilePath, Removal};
-use crate::ways::{Site, Way, in_every_way};
 
 /// A node takes fewer with one request.
 const MANY: usize = 1500;

@@ -24,6 +24,9 @@ pub const PROTOCOL_VERSION: u32 = 3;
 /// The name of the protocol between clients and nodes, with [`PROTOCOL_VERSION`].
 pub const NODE_PROTOCOL: &str = "pario.node/3";
 
+/// The name of the port at which every node receives requests.
+pub const REQUEST_PORT: &str = "requests";
+
 /// Data of one request or reply; a client with more sends several requests.
 pub const TRANSFER_LIMIT_BYTES: u64 = 4 << 20;
 

@@ -111,9 +111,7 @@ pub fn ensure_joined(shared: &Arc<NodeState>) {
     if shared.peers.is_linked(interface) && shared.peers.has_joined() {
         return;
     }
-    if shared.peers.try_reach(interface).is_err() {
-        return;
-    }
+    let Ok(connection) = shared.peers.try_reach(interface) else { return };
     let node = NodeInfo {
         name: shared.name().to_owned(),
         address: shared.map.read().nodes[shared.me].address.clone(),
@@ -126,7 +124,7 @@ pub fn ensure_joined(shared: &Arc<NodeState>) {
             shared.disks.set_ids(&node.disks);
             adopt_map(shared, map);
             match grant_news::load_revocations(shared) {
-                Ok(()) => shared.peers.set_joined(),
+                Ok(()) => shared.peers.set_joined(connection),
                 Err(failure) => tracing::warn!(%failure, "this node cannot load the revocations"),
             }
         }

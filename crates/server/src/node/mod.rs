@@ -35,7 +35,7 @@ pub use monitor::NodeMonitor;
 use pario_flow::RunningProgram;
 use pario_net::wire::Limits;
 use pario_net::{Credit, DescriptorServer, Key, Options, PortOptions, RpcServer, Space};
-use pario_proto::{CheckReport, ClusterMap, Identity, NodeInfo, TOKEN_LIMIT_BYTES};
+use pario_proto::{CheckReport, ClusterMap, Identity, NodeInfo, REQUEST_PORT, TOKEN_LIMIT_BYTES};
 use parking_lot::{Mutex, RwLock};
 
 use crate::audit::AuditLog;
@@ -53,7 +53,7 @@ use crate::namespace::{Namespace, WallClock};
 use crate::node_state::{InterfaceState, NodeState, Shutdown};
 use crate::open_files::OpenFiles;
 use crate::operation::Registry;
-use crate::peers::{Peers, REQUESTS};
+use crate::peers::Peers;
 use crate::private_files;
 use crate::processing::RunningCalls;
 use crate::program::{self, Operations};
@@ -273,7 +273,7 @@ impl Node {
         background: Option<BackgroundReceivers>,
     ) -> Result<(), NodeError> {
         let options = PortOptions { credit_bytes: Credit::Bytes(REQUEST_CREDIT_BYTES) };
-        let port = RpcServer::new(&self.space, REQUESTS, options)
+        let port = RpcServer::new(&self.space, REQUEST_PORT, options)
             .map_err(|error| NodeError::Other(error.to_string()))?;
         if let Some(names) = &self.shared.names {
             names.description_writer.connect(&run, operations);
