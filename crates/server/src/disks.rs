@@ -67,7 +67,7 @@ pub struct NodeDisk {
     pub unmade: Mutex<Unmade>,
     /// What is done with it.
     pub load: Load,
-    space: Mutex<Option<pario_store::medium::Space>>,
+    space: Mutex<Option<pario_store::medium::MediumSpace>>,
     trouble: Mutex<Option<String>>,
 }
 

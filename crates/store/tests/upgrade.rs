@@ -1,10 +1,10 @@
-//! A disk of format version 1, written by a program of that time, becomes one of version 2 when it
-//! is opened: whole, whatever interrupts it.
+//! Opening upgrades a disk of format version 1, written by an old program, to version 2, in spite of
+//! crashes.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use pario_store::medium::{Fault, Medium as _, Memory, OpenHow};
+use pario_store::medium::{Fault, Medium as _, MemoryMedium, OpenMode};
 use pario_store::{CheckDepth, Disk, DiskOptions, SubfileId};
 
 const FILE: u128 = 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10;
@@ -34,14 +34,14 @@ fn old_files() -> Vec<(String, Vec<u8>)> {
     files
 }
 
-fn old_memory() -> Memory {
-    let memory = Memory::new();
+fn old_memory() -> MemoryMedium {
+    let memory = MemoryMedium::new();
     for (name, bytes) in old_files() {
         if let Some((dir, _)) = name.split_once('/') {
             let _ = memory.create_dir(dir);
         }
-        let how = OpenHow { create: true, write: true, direct_alignment: None };
-        memory.open(&name, how).unwrap();
+        let mode = OpenMode { create: true, write: true, direct_alignment: None };
+        memory.open(&name, mode).unwrap();
         memory.set_bytes(&name, bytes).unwrap();
         memory.sync_dir(name.split_once('/').map_or("", |(dir, _)| dir)).unwrap();
     }
@@ -62,7 +62,7 @@ fn check(disk: &Disk) {
     let flat = disk.open_flat(SubfileId::data(FILE, 0)).unwrap();
     assert_eq!(flat.len().unwrap(), (1 << 20) + 7);
     let mut bytes = vec![0; (1 << 20) + 7];
-    assert_eq!(flat.read_at(0, &mut bytes).unwrap(), bytes.len());
+    assert_eq!(flat.read_at(&mut bytes, 0).unwrap(), bytes.len());
     let mut expected = vec![0; (1 << 20) + 7];
     for (byte, value) in expected[10..3010].iter_mut().zip((0..251).cycle()) {
         *byte = value;
@@ -71,7 +71,7 @@ fn check(disk: &Disk) {
     assert!(bytes == expected);
     let unsynced = disk.open_flat(SubfileId::data(FILE, 2)).unwrap();
     let mut bytes = [0; 20];
-    assert_eq!(unsynced.read_at(0, &mut bytes).unwrap(), 8);
+    assert_eq!(unsynced.read_at(&mut bytes, 0).unwrap(), 8);
     assert_eq!(&bytes[..8], b"unsynced");
     let extents = disk.open_extents(SubfileId::data(FILE, 1)).unwrap();
     let four = extents.read(4).unwrap().unwrap();
@@ -80,7 +80,7 @@ fn check(disk: &Disk) {
     assert!(extents.check(CheckDepth::Content).unwrap().is_empty());
 }
 
-fn version(memory: &Memory) -> u8 {
+fn version(memory: &MemoryMedium) -> u8 {
     memory.bytes("pario.disk").unwrap()[16]
 }
 
@@ -93,7 +93,7 @@ fn an_old_disk_is_upgraded_when_it_is_opened() {
         std::fs::write(path, bytes).unwrap();
     }
     let mark = |dir: &Path| std::fs::read(dir.join("pario.disk")).unwrap()[16];
-    // Who may not change anything reads it as it is.
+    // A read-only opening reads the old format.
     let read_only = Disk::open(dir.path(), DiskOptions { read_only: true, ..options() }).unwrap();
     check(&read_only);
     let id = read_only.id();
@@ -103,7 +103,7 @@ fn an_old_disk_is_upgraded_when_it_is_opened() {
     assert_eq!((mark(dir.path()), disk.id()), (2, id));
     check(&disk);
     assert!(Disk::open(dir.path(), options()).is_err(), "the new mark is locked too");
-    // Descriptions of both kinds can be changed now.
+    // DescriptionStore of both kinds can be changed now.
     for index in 0..3 {
         let id = SubfileId::data(FILE, index);
         disk.update_description(id, |description| assert!(description.add_synced(&[1]))).unwrap();
