@@ -3,10 +3,11 @@
 
 use std::io::Write as _;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 
 use pario_store::medium::MemoryMedium;
-use pario_store::{Disk, DiskOptions, FlatFile, NewSubfile, StoreError, SubfileId};
+use pario_store::{Disk, FlatFile, NewSubfile, StoreError, SubfileId};
+
+use crate::memory_disk::{create_disk, inline_options, open_disk};
 
 const ID: SubfileId = SubfileId::data(5, 1);
 
@@ -14,22 +15,18 @@ fn unsynced() -> NewSubfile {
     NewSubfile { is_durable: false, path: "/a".to_owned(), ..NewSubfile::new(ID) }
 }
 
-fn options() -> DiskOptions {
-    DiskOptions { background: false, ..DiskOptions::default() }
-}
-
 #[test]
 fn after_its_first_sync_it_survives_a_power_loss() {
     for seed in 0..200 {
         let memory = MemoryMedium::new();
-        let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
+        let disk = create_disk(&memory);
         let flat = disk.create_flat(unsynced()).unwrap();
         flat.write_at(b"promised", 0).unwrap();
         flat.sync().unwrap();
         drop((flat, disk));
         let mut random = fastrand::Rng::with_seed(seed);
         memory.power_loss(&mut |n| random.u64(0..n));
-        let disk = Disk::open_on(Arc::new(memory), options()).unwrap();
+        let disk = open_disk(&memory);
         let mut bytes = [0; 8];
         assert_eq!(disk.open_flat(ID).unwrap().read_at(&mut bytes, 0).unwrap(), 8, "seed {seed}");
         assert_eq!(&bytes, b"promised");
@@ -41,12 +38,12 @@ fn before_its_first_sync_a_power_loss_leaves_nothing_or_something_that_is_known_
     let (mut gone, mut bad) = (0, 0);
     for seed in 0..500 {
         let memory = MemoryMedium::new();
-        let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
+        let disk = create_disk(&memory);
         disk.create_flat(unsynced()).unwrap();
         drop(disk);
         let mut random = fastrand::Rng::with_seed(seed);
         memory.power_loss(&mut |n| random.u64(0..n));
-        let disk = Disk::open_on(Arc::new(memory), options()).unwrap();
+        let disk = open_disk(&memory);
         match disk.open_flat(ID) {
             Ok(_) => {}
             Err(StoreError::NotFound { .. }) => gone += 1,
@@ -63,7 +60,7 @@ fn before_its_first_sync_a_power_loss_leaves_nothing_or_something_that_is_known_
 #[test]
 fn a_shared_descriptor_reads_and_writes_the_same_bytes() {
     let dir = tempfile::tempdir().unwrap();
-    let disk = Disk::create(dir.path(), options()).unwrap();
+    let disk = Disk::create(dir.path(), inline_options()).unwrap();
     let flat = disk.create_flat(unsynced()).unwrap();
     let before = flat.modified_ns().unwrap();
     assert!(before > 0);

@@ -1,18 +1,14 @@
 //! Syncs and removals of many flat subfiles keep the guarantees of single calls: after crashes, after
 //! failures, and against a disk on which each subfile is synced separately.
 
-use std::sync::Arc;
-
 use pario_store::medium::{DirectoryMedium, Fault, Medium as _, MemoryMedium};
-use pario_store::{Disk, DiskOptions, FlatFile, NewSubfile, StoreError, SubfileId};
+use pario_store::{Disk, FlatFile, NewSubfile, StoreError, SubfileId};
 use proptest::prelude::*;
+
+use crate::memory_disk::{bytes_of, create_disk, inline_options, open_disk};
 
 /// More subfiles than `sync_flats` syncs separately.
 const MANY: u128 = 12;
-
-fn options() -> DiskOptions {
-    DiskOptions { background: false, ..DiskOptions::default() }
-}
 
 fn id(file: u128) -> SubfileId {
     SubfileId::data(file, 0)
@@ -22,29 +18,15 @@ fn create(disk: &Disk, file: u128) -> Result<FlatFile, StoreError> {
     disk.create_flat(NewSubfile { is_durable: false, ..NewSubfile::new(id(file)) })
 }
 
-fn new_disk(memory: &MemoryMedium) -> Disk {
-    Disk::create_on(Arc::new(memory.clone()), options()).unwrap()
-}
-
-fn open(memory: &MemoryMedium) -> Disk {
-    Disk::open_on(Arc::new(memory.clone()), options()).unwrap()
-}
-
 fn content(file: u128, round: u8) -> Vec<u8> {
     let file = u8::try_from(file).unwrap();
     (0..600).map(|at: u32| (at % 251) as u8 ^ file ^ round).collect()
 }
 
-fn bytes_of(flat: &FlatFile) -> Vec<u8> {
-    let mut bytes = vec![0; usize::try_from(flat.len().unwrap()).unwrap()];
-    flat.read_at(&mut bytes, 0).unwrap();
-    bytes
-}
-
 #[test]
 fn a_hundred_subfiles_cost_one_sync() {
     let memory = MemoryMedium::new();
-    let disk = new_disk(&memory);
+    let disk = create_disk(&memory);
     let subfiles: Vec<_> = (0..100).map(|file| create(&disk, file).unwrap()).collect();
     let before = memory.changes();
     assert!(disk.sync_flats(&subfiles).iter().all(Result::is_ok));
@@ -62,7 +44,7 @@ fn a_crash_at_every_change_keeps_what_was_acknowledged() {
         let mut is_over = false;
         for seed in 0..6 {
             let memory = MemoryMedium::new();
-            let disk = new_disk(&memory);
+            let disk = create_disk(&memory);
             memory.set_fault(memory.changes() + at, Fault::Crash);
             let mut acknowledged = None;
             let live = |acknowledged: &mut Option<u8>| -> Result<(), StoreError> {
@@ -81,7 +63,7 @@ fn a_crash_at_every_change_keeps_what_was_acknowledged() {
             drop(disk);
             let mut random = fastrand::Rng::with_seed(seed);
             memory.power_loss(&mut |n| random.u64(0..n));
-            let disk = open(&memory);
+            let disk = open_disk(&memory);
             match acknowledged {
                 None => before_sync += 1,
                 Some(round) => {
@@ -112,7 +94,7 @@ fn a_crash_at_every_change_keeps_what_was_acknowledged() {
 fn a_failed_sync_poisons_all_of_the_call_and_no_others() {
     for fault in [Fault::Error, Fault::Full] {
         let memory = MemoryMedium::new();
-        let disk = new_disk(&memory);
+        let disk = create_disk(&memory);
         let subfiles: Vec<_> = (0..MANY).map(|file| create(&disk, file).unwrap()).collect();
         let other = create(&disk, 99).unwrap();
         for flat in subfiles.iter().chain([&other]) {
@@ -134,7 +116,7 @@ fn a_failed_sync_poisons_all_of_the_call_and_no_others() {
         other.write_at(b"more", 0).unwrap();
         other.sync().unwrap();
         drop((subfiles, other, disk));
-        let disk = open(&memory);
+        let disk = open_disk(&memory);
         assert!((0..MANY).all(|file| refuses(&disk.open_flat(id(file)).unwrap())), "{fault:?}");
         disk.open_flat(id(99)).unwrap().write_at(b"still", 0).unwrap();
         disk.repair_flat(id(3)).unwrap();
@@ -145,7 +127,7 @@ fn a_failed_sync_poisons_all_of_the_call_and_no_others() {
 #[test]
 fn one_that_was_poisoned_before_fails_alone() {
     let memory = MemoryMedium::new();
-    let disk = new_disk(&memory);
+    let disk = create_disk(&memory);
     let mut subfiles: Vec<_> = (0..MANY).map(|file| create(&disk, file).unwrap()).collect();
     memory.set_fault(memory.changes() + 1, Fault::Error);
     subfiles[4].sync().unwrap_err();
@@ -163,7 +145,7 @@ fn where_the_medium_cannot_sync_as_a_whole_each_is_synced() {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let medium = DirectoryMedium::new(dir.path()).unwrap();
     assert_eq!(medium.sync_all().unwrap_err().kind(), std::io::ErrorKind::Unsupported);
-    let disk = Disk::create(dir.path().join("disk"), options()).unwrap();
+    let disk = Disk::create(dir.path().join("disk"), inline_options()).unwrap();
     let subfiles: Vec<_> = (0..MANY).map(|file| create(&disk, file).unwrap()).collect();
     assert!(disk.sync_flats(&subfiles).iter().all(Result::is_ok));
 }
@@ -171,7 +153,7 @@ fn where_the_medium_cannot_sync_as_a_whole_each_is_synced() {
 #[test]
 fn two_calls_with_the_same_subfiles_do_not_wait_for_each_other_for_ever() {
     let memory = MemoryMedium::new();
-    let disk = new_disk(&memory);
+    let disk = create_disk(&memory);
     let subfiles: Vec<_> = (0..MANY).map(|file| create(&disk, file).unwrap()).collect();
     let reversed: Vec<_> = subfiles.iter().rev().cloned().collect();
     std::thread::scope(|scope| {
@@ -189,7 +171,7 @@ fn two_calls_with_the_same_subfiles_do_not_wait_for_each_other_for_ever() {
 #[test]
 fn many_are_removed_with_one_sync_of_names() {
     let memory = MemoryMedium::new();
-    let disk = new_disk(&memory);
+    let disk = create_disk(&memory);
     let ids: Vec<_> = (0..MANY).map(id).collect();
     for file in 0..MANY {
         create(&disk, file).unwrap().sync().unwrap();
@@ -207,7 +189,7 @@ fn many_are_removed_with_one_sync_of_names() {
     disk.remove_many(&[id(50), id(51)]).unwrap();
     drop(disk);
     memory.power_loss(&mut |_| 0);
-    assert!(open(&memory).subfiles().unwrap().is_empty());
+    assert!(open_disk(&memory).subfiles().unwrap().is_empty());
 }
 
 /// A step of a random run.
@@ -237,7 +219,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..30),
     ) {
         let (single, many) = (MemoryMedium::new(), MemoryMedium::new());
-        let disks = [new_disk(&single), new_disk(&many)];
+        let disks = [create_disk(&single), create_disk(&many)];
         let files = disks.each_ref().map(|disk| {
             (0..MANY).map(|file| create(disk, file).unwrap()).collect::<Vec<_>>()
         });
@@ -281,7 +263,7 @@ proptest! {
         for (memory, is_single) in [(&single, true), (&many, false)] {
             // Nothing survives that was not synced.
             memory.power_loss(&mut |_| 0);
-            let disk = open(memory);
+            let disk = open_disk(memory);
             for (file, versions) in (0..).zip(&versions) {
                 let Some(synced) = versions.first() else { continue };
                 let found = bytes_of(&disk.open_flat(id(file)).unwrap());

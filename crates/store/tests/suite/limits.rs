@@ -13,17 +13,15 @@ use pario_store::{
 };
 use tempfile::tempdir;
 
+use crate::memory_disk::{create_disk, inline_options, open_disk};
+
 fn id(file: u128) -> SubfileId {
     SubfileId::data(file, 0)
 }
 
-fn inline() -> DiskOptions {
-    DiskOptions { background: false, ..DiskOptions::default() }
-}
-
 fn memory_disk() -> (MemoryMedium, Disk) {
     let memory = MemoryMedium::new();
-    let disk = Disk::create_on(Arc::new(memory.clone()), inline()).unwrap();
+    let disk = create_disk(&memory);
     (memory, disk)
 }
 
@@ -118,7 +116,7 @@ fn a_full_disk_keeps_what_it_has() {
         file.write(index, b"", &[1; 30_000]).unwrap();
     }
     drop((file, disk));
-    let disk = Disk::open_on(Arc::new(memory.clone()), inline()).unwrap();
+    let disk = open_disk(&memory);
     let file = disk.open_extents(id(1)).unwrap();
     assert_eq!(file.stat().unwrap().extents, written);
     let flat = disk.create_flat(NewSubfile::new(id(2)));
@@ -193,7 +191,7 @@ fn a_disk_that_is_open_for_reading_only_changes_nothing() {
     flat.write_at(b"flat", 0).unwrap();
     drop((file, flat, disk));
     let changes = memory.changes();
-    let options = DiskOptions { read_only: true, ..inline() };
+    let options = DiskOptions { read_only: true, ..inline_options() };
     let disk = Disk::open_on(Arc::new(memory.clone()), options.clone()).unwrap();
     let second = Disk::open_on(Arc::new(memory.clone()), options.clone()).unwrap();
     let file = disk.open_extents(id(1)).unwrap();
@@ -212,7 +210,7 @@ fn a_disk_that_is_open_for_reading_only_changes_nothing() {
     expect(disk.remove(id(2)), &["reading only"]);
     expect(Disk::create_on(Arc::new(MemoryMedium::new()), options), &["reading only"]);
     assert_eq!(memory.changes(), changes);
-    expect(Disk::open_on(Arc::new(memory.clone()), inline()), &["in use"]);
+    expect(Disk::open_on(Arc::new(memory.clone()), inline_options()), &["in use"]);
 }
 
 #[test]
@@ -334,7 +332,7 @@ fn subfiles_describe_themselves() {
     disk.create_extents(new(2, &[9; DESCRIPTION_LIMIT_BYTES - 2], "/b")).unwrap();
     drop(disk);
     memory.power_loss(&mut |_| 0);
-    let disk = Disk::open_on(Arc::new(memory), inline()).unwrap();
+    let disk = open_disk(&memory);
     let found = disk.subfiles().unwrap();
     let described: Vec<_> = found
         .into_iter()
@@ -387,7 +385,7 @@ fn what_a_crash_left_half_made_is_swept_away() {
     memory.open("new-y.flat", mode).unwrap();
     memory.create_dir("gone-1-z.extents").unwrap();
     memory.open(&format!("{:032x}-0-data.description", 9), mode).unwrap();
-    let disk = Disk::open_on(Arc::new(memory.clone()), inline()).unwrap();
+    let disk = open_disk(&memory);
     assert_eq!(memory.list("").unwrap().len(), 3, "the mark, the subfile and its description");
     assert_eq!(disk.subfiles().unwrap().len(), 1);
 }

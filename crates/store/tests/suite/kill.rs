@@ -105,7 +105,7 @@ fn every_acknowledged_write_survives_a_kill() {
     let mut acknowledged = 0;
     for life in 1..=250u64 {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "every_acknowledged_write_survives_a_kill", "--nocapture"])
+            .args(["--exact", "kill::every_acknowledged_write_survives_a_kill", "--nocapture"])
             .env(CHILD, format!("{life}:{}", dir.path().display()))
             .stdout(Stdio::piped())
             .spawn()
