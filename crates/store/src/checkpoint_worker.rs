@@ -1,13 +1,17 @@
 //! The checkpoint worker: the thread of a disk that maintains its extent subfiles. It makes the
-//! syncs that free space, and the checkpoints.
+//! syncs that free space, the checkpoints, and the compactions of subfiles that waste space.
+//!
+//! It compacts one subfile at a time, a step at a time, and serves one request between two steps, so
+//! that a long compaction does not delay the syncs and checkpoints of other subfiles.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 
-use crate::extents::OpenExtentFile;
+use crate::extents::{CompactionCursor, OpenExtentFile};
 
 /// A handle of the worker. Clones address the same thread.
 #[derive(Clone, Debug)]
@@ -24,7 +28,7 @@ enum WorkerMessage {
 }
 
 /// Stops the thread of a worker, and joins it, when it is dropped. From then on the threads that
-/// change a subfile maintain it.
+/// change a subfile sync it and write its checkpoints.
 #[derive(Debug)]
 pub(crate) struct CheckpointWorkerThread {
     worker: CheckpointWorker,
@@ -35,15 +39,7 @@ impl CheckpointWorker {
     /// Starts the thread of a worker.
     pub(crate) fn start() -> io::Result<(Self, CheckpointWorkerThread)> {
         let (messages, received) = channel();
-        let serve = move || {
-            while let Ok(WorkerMessage::Maintain(subfile)) = received.recv() {
-                // The journal of a subfile that is closed by now holds all its changes.
-                if let Some(subfile) = subfile.upgrade() {
-                    subfile.maintenance_requested.store(false, Ordering::Release);
-                    subfile.maintain();
-                }
-            }
-        };
+        let serve = move || MaintenanceLoop { received, compactions: VecDeque::new() }.run();
         let thread = Some(thread::Builder::new().name("pario-checkpt".into()).spawn(serve)?);
         let worker = Self { messages: Some(messages), is_stopped: Arc::default() };
         Ok((worker.clone(), CheckpointWorkerThread { worker, thread }))
@@ -52,6 +48,11 @@ impl CheckpointWorker {
     /// A worker without a thread: callers maintain subfiles themselves, in a repeatable order.
     pub(crate) fn inline() -> Self {
         Self { messages: None, is_stopped: Arc::default() }
+    }
+
+    /// Whether the worker never had a thread.
+    pub(crate) fn is_inline(&self) -> bool {
+        self.messages.is_none()
     }
 
     /// Asks the thread to maintain a subfile; `false` if the caller has to do it.
@@ -75,6 +76,70 @@ impl Drop for CheckpointWorkerThread {
         if let Some(thread) = self.thread.take() {
             // A panic of the thread is on standard error already.
             let _ = thread.join();
+        }
+    }
+}
+
+/// The state of the worker's thread.
+struct MaintenanceLoop {
+    received: Receiver<WorkerMessage>,
+    /// The compactions to do; the first one is in progress.
+    compactions: VecDeque<PendingCompaction>,
+}
+
+struct PendingCompaction {
+    subfile: Weak<OpenExtentFile>,
+    cursor: Option<CompactionCursor>,
+}
+
+impl MaintenanceLoop {
+    fn run(mut self) {
+        while let Ok(message) = self.next_message() {
+            match message {
+                Some(WorkerMessage::Maintain(subfile)) => self.maintain(&subfile),
+                Some(WorkerMessage::Stop) => return,
+                None => {}
+            }
+            self.compact_step();
+        }
+    }
+
+    /// The next message. Waits for one only if no compaction is in progress.
+    fn next_message(&self) -> Result<Option<WorkerMessage>, TryRecvError> {
+        if self.compactions.is_empty() {
+            return self.received.recv().map(Some).map_err(|_| TryRecvError::Disconnected);
+        }
+        match self.received.try_recv() {
+            Err(TryRecvError::Empty) => Ok(None),
+            received => received.map(Some),
+        }
+    }
+
+    fn maintain(&mut self, subfile: &Weak<OpenExtentFile>) {
+        // The journal of a subfile that is closed by now holds all its changes.
+        let Some(open) = subfile.upgrade() else { return };
+        open.maintenance_requested.store(false, Ordering::Release);
+        let is_pending = |pending: &PendingCompaction| pending.subfile.ptr_eq(subfile);
+        if open.maintain() && !self.compactions.iter().any(is_pending) {
+            self.compactions
+                .push_back(PendingCompaction { subfile: subfile.clone(), cursor: None });
+        }
+    }
+
+    /// Runs one step of the compaction in progress.
+    fn compact_step(&mut self) {
+        let Some(pending) = self.compactions.front_mut() else { return };
+        let step = pending.subfile.upgrade().map(|subfile| {
+            let step = subfile.compact_step(pending.cursor);
+            if step.is_err() {
+                subfile.give_up_compaction();
+            }
+            step
+        });
+        match step {
+            Some(Ok(step)) if step.next.is_some() => pending.cursor = step.next,
+            // Finished, failed, or the subfile is closed.
+            _ => drop(self.compactions.pop_front()),
         }
     }
 }

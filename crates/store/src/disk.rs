@@ -50,8 +50,11 @@ pub struct DiskOptions {
     /// after a crash replays about as many at most. On a slow disk the journal may grow to four
     /// times as many before writes wait for the checkpoint.
     pub journal_bytes: u64,
-    /// Start a checkpoint worker: a thread that makes the syncs and checkpoints of the two options
-    /// above. Without it, the thread that makes them necessary makes them.
+    /// The store compacts an extent subfile by itself when its dead bytes exceed half of its live
+    /// bytes and this floor. Dead bytes lie in the data file between extents.
+    pub compact_floor_bytes: u64,
+    /// Start a checkpoint worker: a thread that makes the syncs, checkpoints and compactions of the
+    /// options above. Without it, the thread that makes them necessary makes them.
     pub background: bool,
     /// Behave like a slower disk of this pace: every I/O takes its time, even if the page cache has
     /// the bytes, and the disk gives no descriptors away.
@@ -67,6 +70,7 @@ impl Default for DiskOptions {
             index_cache_bytes: 512 << 20,
             unsynced_bytes: 256 << 20,
             journal_bytes: 8 << 20,
+            compact_floor_bytes: 64 << 20,
             background: true,
             pace: None,
         }
@@ -611,6 +615,7 @@ impl Disk {
                 index_cache_bytes: options.index_cache_bytes,
                 unsynced_bytes: options.unsynced_bytes,
                 journal_bytes: options.journal_bytes,
+                compact_floor_bytes: options.compact_floor_bytes,
             },
             medium: self.medium.clone(),
             dir: RwLock::new(dir),
@@ -621,6 +626,7 @@ impl Disk {
             open_id: next_open_id(),
             worker: self.worker.clone(),
             maintenance_requested: AtomicBool::new(false),
+            compacting: Mutex::new(()),
             checkpointing: Mutex::new(()),
             syncing: Mutex::new(()),
             state: Mutex::new(state),

@@ -65,8 +65,8 @@ pub use description::{DESCRIPTION_LIMIT_BYTES, Description, Rights};
 pub use disk::{Disk, DiskOptions, ListedSubfile, NewSubfile};
 pub use error::StoreError;
 pub use extents::{
-    Caching, CheckDepth, EXTENT_LIMIT_BYTES, Extent, ExtentBuffer, ExtentFile, ExtentInfo,
-    ExtentPeek, ExtentStat, MAX_EXTENT_INDEX,
+    Caching, CheckDepth, CompactionCursor, CompactionStep, EXTENT_LIMIT_BYTES, Extent,
+    ExtentBuffer, ExtentFile, ExtentInfo, ExtentPeek, ExtentStat, MAX_EXTENT_INDEX,
 };
 pub use flat::{CachedPart, FlatFile, MAX_FLAT_LEN};
 pub use queue::{Completion, EngineChoice, Queue, QueueOptions, Reply, Request, Waker};

@@ -5,6 +5,10 @@
 //! If a hole is too small, the extents behind it first move to the end of the file. Every move is an
 //! ordinary change of the subfile, so that other threads can read and write at the same time and a
 //! crash at any time is harmless.
+//!
+//! A compaction is a sequence of steps, each of one batch, with a [`CompactionCursor`] between them.
+//! The checkpoint worker compacts a subfile that wastes too much space, and runs its other
+//! maintenance between two steps. Administrators run the steps through [`ExtentFile::compact_step`].
 
 use super::block::{ExtentEntry, GranuleRun, MAX_EXTENT_INDEX, check_block, read_head};
 use super::open_file::{ExtentFileState, OpenExtentFile};
@@ -18,6 +22,34 @@ const BATCH_BYTES: u64 = 16 << 20;
 /// The bytes of one read or write.
 const IO_BYTES: usize = 1 << 20;
 
+/// Automatic compaction starts when the dead granules of a subfile exceed this share (one in
+/// `COMPACT_SHARE`) of the live ones, and [`crate::DiskOptions::compact_floor_bytes`]. Dead granules
+/// lie before the end of the data file and belong to no extent.
+const COMPACT_SHARE: u64 = 2;
+
+/// The position of a compaction between two steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompactionCursor {
+    /// The granule before which the data file has no holes.
+    pub granule: u64,
+    /// The number of granules that the compaction may still move. It bounds a compaction that runs
+    /// beside writes that make new holes.
+    pub budget_granules: u64,
+}
+
+/// The result of one step of a compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompactionStep {
+    /// The bytes that the step has moved.
+    pub moved_bytes: u64,
+    /// The bytes of the data file before which no hole is left.
+    pub compact_bytes: u64,
+    /// The bytes of the data file up to its last extent.
+    pub data_bytes: u64,
+    /// The cursor of the next step; `None` if the compaction is finished.
+    pub next: Option<CompactionCursor>,
+}
+
 /// Where a batch of extents moves to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MoveTarget {
@@ -28,41 +60,120 @@ enum MoveTarget {
 }
 
 impl OpenExtentFile {
-    /// Moves extents together and returns the space behind them to the file system.
+    /// Runs all steps of a compaction.
     pub(crate) fn compact(&self) -> Result<(), StoreError> {
-        self.check_writable("compact")?;
-        // Runs in limbo cannot take extents.
-        self.sync()?;
-        let batch = BATCH_BYTES / u64::from(self.granule_bytes);
-        let mut from = 0;
-        // Concurrent writes may make new holes without end: stop when each extent has moved twice, on
-        // average.
-        let mut left = self.state.lock().space.end().saturating_mul(2);
-        while left > 0
-            && let Some(hole) = self.first_hole(from)?
-        {
-            let behind = self.state.lock().space.end().saturating_sub(hole.end());
-            let is_large = hole.granules >= batch.min(behind);
-            let [first, second] = if is_large {
-                [MoveTarget::Hole, MoveTarget::End]
-            } else {
-                [MoveTarget::End, MoveTarget::Hole]
-            };
-            let mut moved = self.move_batch(hole, first)?;
-            if moved == 0 {
-                moved = self.move_batch(hole, second)?;
+        let mut cursor = None;
+        loop {
+            cursor = self.compact_step(cursor)?.next;
+            if cursor.is_none() {
+                return Ok(());
             }
-            self.sync()?;
-            left = left.saturating_sub(moved);
+        }
+    }
+
+    /// Runs one step of a compaction: moves a batch of extents, or, at the end, returns the space
+    /// behind the last extent to the file system. The first step has no cursor.
+    pub(crate) fn compact_step(
+        &self,
+        cursor: Option<CompactionCursor>,
+    ) -> Result<CompactionStep, StoreError> {
+        let _compacting = self.compacting.lock();
+        self.check_writable("compact")?;
+        let cursor = match cursor {
+            Some(cursor) => cursor,
+            None => {
+                // Runs in limbo cannot take extents.
+                self.sync()?;
+                // Each extent may move twice, on average: to the end and back.
+                let budget_granules = self.state.lock().space.end().saturating_mul(2);
+                CompactionCursor { granule: 0, budget_granules }
+            }
+        };
+        if cursor.budget_granules > 0
+            && let Some(hole) = self.first_hole(cursor.granule)?
+        {
+            let MovedBatch { granules, is_contended } = self.fill_hole(hole)?;
             // Skip extents that cannot move: reserved runs, and damaged extents.
-            from = if moved > 0 { hole.position } else { hole.end() };
+            let granule = if granules > 0 || is_contended { hole.position } else { hole.end() };
+            // A step costs a batch if a concurrent write hinders it, so that steps end.
+            let cost = if is_contended { self.batch_granules() } else { granules };
+            let budget_granules = cursor.budget_granules.saturating_sub(cost);
+            let next = Some(CompactionCursor { granule, budget_granules });
+            return Ok(self.step_result(granules, granule, next));
         }
         self.checkpoint()?;
         // The first checkpoint wrote into new pages; the second one frees the old pages.
         self.state.lock().needs_checkpoint = true;
         self.checkpoint()?;
-        self.trim_to_end(&mut self.state.lock());
-        Ok(())
+        let mut state = self.state.lock();
+        self.trim_to_end(&mut state);
+        state.unmovable_granules = self.dead_granules(&state);
+        let end = state.space.end();
+        drop(state);
+        Ok(self.step_result(0, end, None))
+    }
+
+    fn step_result(
+        &self,
+        moved: u64,
+        granule: u64,
+        next: Option<CompactionCursor>,
+    ) -> CompactionStep {
+        let end = self.state.lock().space.end();
+        CompactionStep {
+            moved_bytes: self.byte_position(moved),
+            compact_bytes: self.byte_position(granule.min(end)),
+            data_bytes: self.byte_position(end),
+            next,
+        }
+    }
+
+    /// Moves a batch of extents into a hole, or makes the hole larger, durably.
+    fn fill_hole(&self, hole: GranuleRun) -> Result<MovedBatch, StoreError> {
+        let batch = self.batch_granules();
+        let behind = self.state.lock().space.end().saturating_sub(hole.end());
+        let is_large = hole.granules >= batch.min(behind);
+        let [first, second] = if is_large {
+            [MoveTarget::Hole, MoveTarget::End]
+        } else {
+            [MoveTarget::End, MoveTarget::Hole]
+        };
+        let mut moved = self.move_batch(hole, first)?;
+        if moved.granules == 0 && !moved.is_contended {
+            moved = self.move_batch(hole, second)?;
+        }
+        // Moves fill the journal and the index like writes do.
+        if self.maintenance().checkpoint {
+            self.checkpoint()?
+        } else {
+            self.sync()?
+        }
+        Ok(moved)
+    }
+
+    /// Whether the subfile wastes so much space that the store compacts it by itself. A compaction
+    /// that leaves dead granules behind does not repeat before as many more are dead.
+    pub(crate) fn wastes_space(&self, state: &ExtentFileState) -> bool {
+        let limit = self.share_of_live(state, COMPACT_SHARE, self.limits.compact_floor_bytes);
+        self.dead_granules(state) > state.unmovable_granules.saturating_add(limit)
+    }
+
+    /// Granules before the end of the data file that are neither live nor reserved nor in limbo. It
+    /// may be too small, because the number of live granules is an upper bound.
+    fn dead_granules(&self, state: &ExtentFileState) -> u64 {
+        let reserved: u64 = state.reserved.values().sum();
+        let used = state.live_granules(u64::from(self.granule_bytes)) + state.limbo_granules;
+        state.space.end().saturating_sub(used.saturating_add(reserved))
+    }
+
+    /// Records that a compaction has failed: the next one waits until more granules are dead.
+    pub(crate) fn give_up_compaction(&self) {
+        let mut state = self.state.lock();
+        state.unmovable_granules = self.dead_granules(&state);
+    }
+
+    fn batch_granules(&self) -> u64 {
+        BATCH_BYTES / u64::from(self.granule_bytes)
     }
 
     fn first_hole(&self, from: u64) -> Result<Option<GranuleRun>, StoreError> {
@@ -72,14 +183,14 @@ impl OpenExtentFile {
     }
 
     /// Moves the extents behind a hole: as many as fit into it, or as many as make it a large one.
-    /// Returns the number of granules moved.
-    fn move_batch(&self, hole: GranuleRun, target: MoveTarget) -> Result<u64, StoreError> {
+    fn move_batch(&self, hole: GranuleRun, target: MoveTarget) -> Result<MovedBatch, StoreError> {
         let end = self.state.lock().space.end();
-        let batch = BATCH_BYTES / u64::from(self.granule_bytes);
+        let batch = self.batch_granules();
         let mut target_run = hole;
         let mut position = hole.end();
         let mut window = ReadWindow::new(self);
         let mut moves = BlockMover::new(self);
+        let mut is_contended = false;
         while position < end {
             if let Some(free) = self.free_at(position)? {
                 position = free.end();
@@ -97,9 +208,17 @@ impl OpenExtentFile {
                         break;
                     }
                     let to = Some(target_run.position);
-                    if moves.add(index, entry, window.block(entry)?, to)? {
-                        target_run.position += run.granules;
-                        target_run.granules -= run.granules;
+                    match moves.add(index, entry, window.block(entry)?, to)? {
+                        Added::Yes => {
+                            target_run.position += run.granules;
+                            target_run.granules -= run.granules;
+                        }
+                        Added::Damaged => {}
+                        // A concurrent write has taken part of the hole.
+                        Added::NoSpace => {
+                            is_contended = true;
+                            break;
+                        }
                     }
                 }
                 MoveTarget::End => {
@@ -111,12 +230,27 @@ impl OpenExtentFile {
             }
             position = run.end();
         }
-        moves.finish()
+        Ok(MovedBatch { granules: moves.finish()?, is_contended })
     }
 
     fn free_at(&self, position: u64) -> Result<Option<GranuleRun>, StoreError> {
         Ok(self.first_hole(position)?.filter(|run| run.position == position))
     }
+}
+
+/// The result of moving a batch of extents.
+#[derive(Clone, Copy)]
+struct MovedBatch {
+    granules: u64,
+    /// Whether a concurrent write has taken space that the batch was to move to.
+    is_contended: bool,
+}
+
+/// Whether a block will move.
+enum Added {
+    Yes,
+    Damaged,
+    NoSpace,
 }
 
 /// A part of the data file, read with one I/O, in which compaction finds extents.
@@ -197,20 +331,19 @@ impl<'a> BlockMover<'a> {
         Self { file, buffer, len: 0, in_flight: Vec::new(), moved_granules: 0 }
     }
 
-    /// Adds a block that is to move to a position, or behind the last extent. Returns whether it
-    /// will move.
+    /// Adds a block that is to move to a position, or behind the last extent.
     fn add(
         &mut self,
         index: u64,
         entry: ExtentEntry,
         block: &[u8],
         to: Option<u64>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Added, StoreError> {
         if check_block(block, self.file.context.subfile, index, entry).is_err() {
             // A damaged extent stays in place, for a repair by hand.
-            return Ok(false);
+            return Ok(Added::Damaged);
         }
-        let Some(reservation) = self.reserve(index, entry, to)? else { return Ok(false) };
+        let Some(reservation) = self.reserve(index, entry, to)? else { return Ok(Added::NoSpace) };
         let follows = self.in_flight.last().is_none_or(|(last, _)| {
             last.run.end() == reservation.run.position && self.len + block.len() <= IO_BYTES
         });
@@ -223,7 +356,7 @@ impl<'a> BlockMover<'a> {
         self.buffer[self.len..self.len + block.len()].copy_from_slice(block);
         self.len += block.len();
         self.in_flight.push((reservation, entry));
-        Ok(true)
+        Ok(Added::Yes)
     }
 
     fn reserve(

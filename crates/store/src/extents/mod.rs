@@ -16,6 +16,7 @@ use std::sync::Arc;
 pub(crate) use block::ExtentEntry;
 pub use block::{EXTENT_LIMIT_BYTES, Extent, ExtentBuffer, MAX_EXTENT_INDEX};
 pub use check::CheckDepth;
+pub use compaction::{CompactionCursor, CompactionStep};
 pub(crate) use open_file::{ExtentFileLimits, IndexLookup, OpenExtentFile, next_open_id};
 pub(crate) use recovery::{DESCRIPTION, Recovery, create_files};
 pub(crate) use reservation::{Prerequisite, Reservation, Reserve, ReserveAttempts};
@@ -251,7 +252,9 @@ impl ExtentFile {
     /// Makes all changes durable that were acknowledged before the call. If it fails, the subfile
     /// accepts no changes until the caller opens it again.
     pub fn sync(&self) -> Result<(), StoreError> {
-        self.inner.sync()
+        self.inner.sync()?;
+        self.inner.request_maintenance();
+        Ok(())
     }
 
     /// Syncs the subfile and writes a checkpoint, so that the next opening has no journal to replay.
@@ -262,10 +265,46 @@ impl ExtentFile {
         Ok(())
     }
 
-    /// Moves extents together until no free space is left between them. Other threads may read and
-    /// write the subfile at the same time.
+    /// Moves extents together until no free space is left between them, and returns that space to the
+    /// file system. Other threads may read and write the subfile at the same time.
     pub fn compact(&self) -> Result<(), StoreError> {
         self.inner.compact()
+    }
+
+    /// Runs one step of a compaction, which moves at most a few megabytes: `None` begins one, and the
+    /// cursor of a step continues it. A caller may stop after any step.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario_store::StoreError> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use pario_store::{Disk, DiskOptions, NewSubfile, SubfileId};
+    ///
+    /// let disk = Disk::create(dir.path(), DiskOptions::default())?;
+    /// let tiles = disk.create_extents(NewSubfile::new(SubfileId::data(1, 0)))?;
+    /// for index in 0..100 {
+    ///     tiles.write(index, b"", &[1; 50_000])?;
+    /// }
+    /// for index in 0..90 {
+    ///     tiles.delete(index)?;
+    /// }
+    /// let mut cursor = None;
+    /// loop {
+    ///     let step = tiles.compact_step(cursor)?;
+    ///     println!("{} of {} bytes", step.compact_bytes, step.data_bytes);
+    ///     cursor = step.next;
+    ///     if cursor.is_none() {
+    ///         break;
+    ///     }
+    /// }
+    /// assert!(tiles.stat()?.disk_bytes < 1_000_000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn compact_step(
+        &self,
+        cursor: Option<CompactionCursor>,
+    ) -> Result<CompactionStep, StoreError> {
+        self.inner.compact_step(cursor)
     }
 }
 

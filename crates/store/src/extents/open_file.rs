@@ -5,7 +5,8 @@
 //! become live again after a power loss: the run of a replaced extent waits in `limbo` until its
 //! replacement is durable.
 //!
-//! Lock order: `checkpointing`, `syncing`, `state`. A thread holds the first two during disk I/O.
+//! Lock order: `compacting`, `checkpointing`, `syncing`, `state`. A thread holds all but the last
+//! during disk I/O.
 //! It holds `state` only to change memory, to append to the journal and to read index pages; it
 //! reads and writes blocks without it.
 
@@ -19,7 +20,7 @@ use parking_lot::{Mutex, RwLock};
 use super::block::{ExtentBuffer, ExtentEntry, GranuleRun, MAX_EXTENT_INDEX, granules_for};
 use super::free_space::FreeSpace;
 use super::journal::{JournalRecord, PreviousBlock, Segment};
-use super::reservation::Reservation;
+use super::reservation::{Maintenance, Reservation};
 use crate::buffer::BufferPool;
 use crate::cache::ExtentCache;
 use crate::checkpoint_worker::CheckpointWorker;
@@ -37,6 +38,7 @@ pub(crate) struct ExtentFileLimits {
     pub(crate) index_cache_bytes: usize,
     pub(crate) unsynced_bytes: u64,
     pub(crate) journal_bytes: u64,
+    pub(crate) compact_floor_bytes: u64,
 }
 
 /// An open extent subfile. All its handles share one.
@@ -57,6 +59,7 @@ pub(crate) struct OpenExtentFile {
     pub(crate) worker: CheckpointWorker,
     /// Whether a request waits at the worker.
     pub(crate) maintenance_requested: AtomicBool,
+    pub(crate) compacting: Mutex<()>,
     pub(crate) checkpointing: Mutex<()>,
     pub(crate) syncing: Mutex<()>,
     pub(crate) state: Mutex<ExtentFileState>,
@@ -92,6 +95,8 @@ pub(crate) struct ExtentFileState {
     pub(crate) unsynced_bytes: u64,
     /// One past the last granule that the file system has reserved for the data file.
     pub(crate) allocated_end: u64,
+    /// Dead granules that the last compaction has left.
+    pub(crate) unmovable_granules: u64,
     /// Whether the journal has changes that no checkpoint has.
     pub(crate) needs_checkpoint: bool,
 }
@@ -398,25 +403,34 @@ impl OpenExtentFile {
     }
 
     /// Has the subfile maintained if it needs that: by the worker, or in this thread if the disk has
-    /// no worker. Called after each change.
+    /// no worker. Called after each change and each sync.
     pub(crate) fn request_maintenance(self: &Arc<Self>) {
-        let maintenance = self.maintenance();
-        if (maintenance.sync || maintenance.checkpoint) && !self.worker.request(self) {
-            self.maintain();
+        if self.read_only {
+            return;
+        }
+        let Maintenance { sync, checkpoint, compact } = self.maintenance();
+        if !(sync || checkpoint || compact) || self.worker.request(self) {
+            return;
+        }
+        // Without its thread, a stopped worker compacts nothing: a write would wait for too long.
+        if self.maintain() && self.worker.is_inline() && self.compact().is_err() {
+            self.give_up_compaction();
         }
     }
 
-    /// Syncs or checkpoints as needed. A failed sync poisons the subfile, and the next change reports
-    /// that. A write that lacks space reports a full disk.
-    pub(crate) fn maintain(&self) {
+    /// Syncs or checkpoints as needed; returns whether the subfile also needs a compaction. A failed
+    /// sync poisons the subfile, and the next change reports that. A write that lacks space reports a
+    /// full disk.
+    pub(crate) fn maintain(&self) -> bool {
         let maintenance = self.maintenance();
-        let _ = if maintenance.checkpoint {
+        let done = if maintenance.checkpoint {
             self.checkpoint()
         } else if maintenance.sync {
             self.sync()
         } else {
             Ok(())
         };
+        done.is_ok() && self.poison.get().is_none() && self.maintenance().compact
     }
 }
 

@@ -375,6 +375,7 @@ impl Recovery<'_> {
             changed: replayed.next_sequence.saturating_sub(1),
             synced: replayed.next_sequence.saturating_sub(1),
             unsynced_bytes: 0,
+            unmovable_granules: 0,
             allocated_end: data_len / u64::from(self.granule_bytes),
             needs_checkpoint: replayed.chain.len() > 1
                 || !replayed.held.is_empty()

@@ -221,11 +221,17 @@ impl OpenExtentFile {
                 || state.unsynced_bytes > self.limits.unsynced_bytes,
             checkpoint: state.journal_bytes() > self.limits.journal_bytes
                 || state.pages.pinned_bytes() > self.limits.index_cache_bytes / 2,
+            compact: self.wastes_space(&state),
         }
     }
 
     /// A share of the live granules, at least the floor.
-    fn share_of_live(&self, state: &ExtentFileState, share: u64, floor_bytes: u64) -> u64 {
+    pub(crate) fn share_of_live(
+        &self,
+        state: &ExtentFileState,
+        share: u64,
+        floor_bytes: u64,
+    ) -> u64 {
         let granule = u64::from(self.granule_bytes);
         (state.live_granules(granule) / share).max(floor_bytes / granule)
     }
@@ -236,12 +242,13 @@ impl OpenExtentFile {
 pub(crate) struct Maintenance {
     pub(crate) sync: bool,
     pub(crate) checkpoint: bool,
+    pub(crate) compact: bool,
 }
 
 impl ExtentFileState {
     /// An upper bound of the granules that the extents occupy, from their number and bytes. It is
     /// close unless most extents are much smaller than a granule.
-    fn live_granules(&self, granule: u64) -> u64 {
+    pub(crate) fn live_granules(&self, granule: u64) -> u64 {
         let used = self.space.end().saturating_sub(self.limbo_granules);
         used.min(self.live_bytes / granule + self.count)
     }

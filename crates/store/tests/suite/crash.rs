@@ -35,6 +35,7 @@ fn options() -> DiskOptions {
         cache: ExtentCache::new(0),
         journal_bytes: 1 << 10,
         unsynced_bytes: 64 << 10,
+        compact_floor_bytes: 16 << 10,
         ..DiskOptions::default()
     }
 }

@@ -1,6 +1,7 @@
 //! The integration tests of the store, in one binary. The table in CONTRIBUTING.md says what each
 //! module shows.
 
+mod compaction;
 mod contract;
 mod crash;
 mod damage;
