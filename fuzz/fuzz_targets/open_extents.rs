@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use crc_fast::{CrcAlgorithm, checksum};
 use libfuzzer_sys::fuzz_target;
-use pario_store::medium::{Medium, Memory};
+use pario_store::medium::{Medium, MemoryMedium};
 use pario_store::{CheckDepth, Disk, DiskOptions, ExtentCache, NewSubfile, StoreError, SubfileId};
 
 const ID: SubfileId = SubfileId::data(0xf022, 1);
@@ -27,10 +27,10 @@ fn options() -> DiskOptions {
 }
 
 /// A disk with a checkpoint and changes after it.
-fn image() -> &'static Memory {
-    static IMAGE: OnceLock<Memory> = OnceLock::new();
+fn image() -> &'static MemoryMedium {
+    static IMAGE: OnceLock<MemoryMedium> = OnceLock::new();
     IMAGE.get_or_init(|| {
-        let memory = Memory::untracked();
+        let memory = MemoryMedium::untracked();
         let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
         let new = NewSubfile { granule_bytes: 512, ..NewSubfile::new(ID) };
         let file = disk.create_extents(new).unwrap();
@@ -54,7 +54,7 @@ fn image() -> &'static Memory {
 }
 
 /// Sets one byte, and perhaps the checksum that covers it.
-fn apply(memory: &Memory, edit: &[u8]) {
+fn apply(memory: &MemoryMedium, edit: &[u8]) {
     let paths = memory.file_paths();
     let path = &paths[edit[0] as usize % paths.len()];
     let mut bytes = memory.bytes(path).unwrap();
@@ -81,7 +81,7 @@ fn apply(memory: &Memory, edit: &[u8]) {
     memory.set_bytes(path, bytes).unwrap();
 }
 
-fn use_it(memory: &Memory) -> Result<(), StoreError> {
+fn use_it(memory: &MemoryMedium) -> Result<(), StoreError> {
     let disk = Disk::open_on(Arc::new(memory.clone()), options())?;
     for found in disk.subfiles()? {
         let _ = found.description;

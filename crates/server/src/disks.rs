@@ -68,7 +68,7 @@ pub struct NodeDisk {
     pub lazy_subfiles: Mutex<LazySubfiles>,
     /// Its queue and counters.
     pub load: DiskLoad,
-    space: Mutex<Option<pario_store::medium::Space>>,
+    space: Mutex<Option<pario_store::medium::MediumSpace>>,
     trouble: Mutex<Option<String>>,
 }
 

@@ -1,9 +1,9 @@
-//! Aligned memory that comes from a pool and goes back to it.
+//! A pool of aligned buffers.
 //!
-//! First touch of fresh memory is several times slower than using it again, and direct I/O needs
-//! alignment; both are settled here once. Memory comes from the kernel in slabs, cut into pieces of
-//! one size; a slab goes back when all its pieces are gone. A [`BufferPool`] keeps at most its limit
-//! of idle bytes.
+//! The first access to fresh memory is several times slower than later ones, and direct I/O needs
+//! alignment. The pool provides both: it keeps used memory, up to a limit of idle bytes, and aligns
+//! it. It maps memory in slabs, cut into pieces of one size, and unmaps a slab when all its pieces
+//! are dropped.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -21,12 +21,12 @@ pub const BUFFER_ALIGNMENT: usize = 4096;
 /// A source of [`Buffer`]s; clones share the same idle memory.
 #[derive(Clone, Debug)]
 pub struct BufferPool {
-    idle: Arc<Mutex<Idle>>,
+    idle: Arc<Mutex<IdleMemory>>,
 }
 
 #[derive(Debug)]
-struct Idle {
-    by_capacity: BTreeMap<usize, Vec<Memory>>,
+struct IdleMemory {
+    by_capacity: BTreeMap<usize, Vec<BufferMemory>>,
     bytes: usize,
     limit_bytes: usize,
 }
@@ -34,11 +34,11 @@ struct Idle {
 impl BufferPool {
     /// A pool that keeps at most `limit_bytes` of idle memory.
     pub fn new(limit_bytes: usize) -> Self {
-        let idle = Idle { by_capacity: BTreeMap::new(), bytes: 0, limit_bytes };
+        let idle = IdleMemory { by_capacity: BTreeMap::new(), bytes: 0, limit_bytes };
         Self { idle: Arc::new(Mutex::new(idle)) }
     }
 
-    /// A buffer of at least `len` bytes. What it contains is unspecified.
+    /// A buffer of at least `len` bytes with unspecified content.
     ///
     /// # Panics
     /// If the system has no memory left.
@@ -56,8 +56,8 @@ impl BufferPool {
         Buffer { memory: Some(memory), pool: self.clone() }
     }
 
-    /// New memory: a slab is cut into pieces, and all but one wait in the pool.
-    fn map(&self, capacity: usize) -> Memory {
+    /// Maps new memory. It cuts a slab into pieces and puts all but one into the pool.
+    fn map(&self, capacity: usize) -> BufferMemory {
         let in_pieces = capacity <= SLAB_BYTES / 4 && self.idle.lock().limit_bytes >= SLAB_BYTES;
         let slab = Slab::map(if in_pieces { SLAB_BYTES } else { capacity });
         let slab = slab.unwrap_or_else(|error| panic!("no memory for a buffer: {error}"));
@@ -72,7 +72,7 @@ impl BufferPool {
         self.idle.lock().bytes
     }
 
-    fn put_back(&self, memory: Memory) {
+    fn put_back(&self, memory: BufferMemory) {
         let mut idle = self.idle.lock();
         if idle.bytes + memory.capacity <= idle.limit_bytes {
             idle.bytes += memory.capacity;
@@ -86,12 +86,12 @@ impl BufferPool {
 /// It dereferences to its whole capacity.
 pub struct Buffer {
     /// Present until the buffer is dropped.
-    memory: Option<Memory>,
+    memory: Option<BufferMemory>,
     pool: BufferPool,
 }
 
 impl Buffer {
-    fn memory(&self) -> &Memory {
+    fn memory(&self) -> &BufferMemory {
         self.memory.as_ref().expect("a buffer has its memory until it is dropped")
     }
 
@@ -135,7 +135,7 @@ impl fmt::Debug for Buffer {
 
 /// A piece of a slab.
 #[derive(Debug)]
-struct Memory {
+struct BufferMemory {
     start: NonNull<u8>,
     capacity: usize,
     /// Keeps the memory mapped.
@@ -143,9 +143,9 @@ struct Memory {
 }
 
 // SAFETY: the memory is owned by this value alone and bound to no thread.
-unsafe impl Send for Memory {}
+unsafe impl Send for BufferMemory {}
 // SAFETY: shared access only reads it.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for BufferMemory {}
 
 /// Memory from the kernel, zeroed by it.
 #[derive(Debug)]
@@ -154,43 +154,43 @@ struct Slab {
     len: usize,
 }
 
-// SAFETY: a mapping is bound to no thread, and only unmapped when nobody refers to it.
+// SAFETY: a mapping is bound to no thread, and unmapped only after its last reference.
 unsafe impl Send for Slab {}
 // SAFETY: the slab itself is never accessed, only its pieces, each by its owner.
 unsafe impl Sync for Slab {}
 
-/// Small pieces are cut from this much.
+/// The size of the slabs from which small pieces are cut.
 const SLAB_BYTES: usize = 2 << 20;
 
 impl Slab {
     fn map(len: usize) -> io::Result<Self> {
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a new mapping at a place the kernel chooses touches nothing that exists.
+        // SAFETY: a new mapping at an address that the kernel chooses overlaps no other memory.
         let start = unsafe { mmap_anonymous(ptr::null_mut(), len, access, flags)? };
         Ok(Self { start, len })
     }
 
     /// Pieces of equal capacity.
-    fn cut(self, capacity: usize) -> impl Iterator<Item = Memory> {
+    fn cut(self, capacity: usize) -> impl Iterator<Item = BufferMemory> {
         let slab = Arc::new(self);
         (0..slab.len / capacity).map(move |i| {
             // SAFETY: the piece ends within the slab.
             let start = unsafe { slab.start.byte_add(i * capacity) };
             let start = NonNull::new(start.cast()).expect("a mapping is not at address zero");
-            Memory { start, capacity, _slab: slab.clone() }
+            BufferMemory { start, capacity, _slab: slab.clone() }
         })
     }
 }
 
 impl Drop for Slab {
     fn drop(&mut self) {
-        // SAFETY: the last piece is gone, so nothing refers to the mapping.
+        // SAFETY: the last piece is dropped, so that no reference to the mapping exists.
         let _ = unsafe { munmap(self.start, self.len) };
     }
 }
 
-/// Capacities come in eight steps per power of two above 32 KiB, in steps of 4 KiB below: at most
-/// an eighth is unused.
+/// Rounds a length up to a capacity: eight steps per power of two above 32 KiB, steps of 4 KiB below.
+/// At most an eighth stays unused.
 fn capacity_for(len: usize) -> usize {
     let len = len.max(1);
     let step = (len.next_power_of_two() / 16).max(BUFFER_ALIGNMENT);

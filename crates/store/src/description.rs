@@ -1,19 +1,19 @@
-//! What a subfile says of itself on the disk.
+//! The description of a subfile on its disk, as a value and as bytes.
 //!
-//! Everything that a rebuild of the namespace needs is in the descriptions: the layout, which never
-//! changes, and path, owner, mode and synced subfiles, which do. A description lies in a file of its
-//! own, away from the bytes of the subfile, so that a descriptor of the bytes never reaches it.
+//! Descriptions hold everything that a rebuild of the namespace needs: the layout, which never
+//! changes, and path, owner, mode and first-synced subfiles, which do. A description has a separate
+//! file, so that a descriptor of the subfile's bytes never reaches it.
 //!
-//! The file has two slots. A change writes the slot that does not count and syncs it; the valid
-//! slot with the larger generation counts. So a crash at any moment leaves the description of
-//! before or the new one, whole.
+//! The file has two slots; the valid slot with the larger generation counts. A change writes the
+//! other slot and syncs it. So a crash at any moment leaves the old description or the new one,
+//! whole.
 //!
-//! The slots of a short description share a block of the file system: a small file then takes no
-//! more space for them, and a change allocates nothing, so that its sync is one write. The sectors
-//! of the slot that counts are written again only with the bytes that they have. A rename can make a
-//! short description long, or a long one short: then the slots lie elsewhere, and a new file takes
-//! the place of the old one. It says so, because a process that is killed before it syncs the
-//! directory leaves a name that a power loss can take back: the next change syncs the directory.
+//! The slots of a short description share a block of the file system: the file takes one block, and
+//! a change allocates nothing, so that its sync is one write. The sectors of the slot that counts
+//! are only rewritten with the bytes that they hold. A rename can make a short description long, or
+//! a long one short. The slots then change their positions, and a new file replaces the old one. Its
+//! flag [`Description::is_replacement`] says so: a process that is killed before it syncs the
+//! directory leaves a name that a power loss can undo, and the next change syncs the directory.
 
 use std::io;
 
@@ -22,30 +22,30 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::checksum::checksum;
 use crate::medium::MediumFile;
-use crate::subfile::{Kind, Role, SubfileId};
+use crate::subfile::{SubfileId, SubfileKind, SubfileRole};
 
-/// The newest description format this program reads and the one it writes.
+/// The newest description format that this program reads, and the one that it writes.
 pub(crate) const DESCRIPTION_VERSION: u16 = 2;
 
-/// Layout and path together fit into this many bytes.
+/// The limit of layout and path together.
 pub const DESCRIPTION_LIMIT_BYTES: usize = 60 << 10;
 
 /// The most subfiles of a file that a synced set can name.
 pub const SYNCED_SET_LIMIT: usize = 8 << 10;
 
-/// The second slot of a short description.
+/// The position of the second slot of a short description.
 const SHORT_SLOT: u64 = 2048;
-/// The length of the file of a short description, at most.
+/// The largest length of the file of a short description.
 const SHORT_FILE_BYTES: u64 = 2 * SHORT_SLOT;
-/// Layout and path of a short description have together at most this many bytes: with every synced
-/// set it fits into its slot.
+/// The limit of layout and path of a short description: it fits into its slot with every synced
+/// set.
 const SHORT_LIMIT_BYTES: usize = 896;
-/// The second slot of a long description.
+/// The position of the second slot of a long description.
 const LONG_SLOT: u64 = 128 << 10;
 /// The length of the file of a long description.
 const LONG_FILE_BYTES: u64 = 2 * LONG_SLOT;
 
-/// Owner and mode of a file, as the namespace had them at some version.
+/// Owner and mode of a file at some version of the namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights {
     /// The owner.
@@ -54,23 +54,23 @@ pub struct Rights {
     pub gid: u32,
     /// The permission bits.
     pub mode: u32,
-    /// Counts the changes of the three above.
+    /// The number of changes of the three above.
     pub version: u32,
 }
 
-/// What a subfile says of itself.
+/// The description of a subfile: what a rebuild of the namespace needs to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// Whose subfile it is.
+    /// The identity of the subfile.
     pub id: SubfileId,
     /// How it stores its bytes.
-    pub kind: Kind,
-    /// The layout of the parallel file; the store does not look into it.
+    pub kind: SubfileKind,
+    /// The layout of the parallel file; the store does not interpret it.
     pub layout: Vec<u8>,
     /// The path of the parallel file at creation or after its last rename. A rename of a directory
     /// above it does not count.
     pub path: String,
-    /// Counts the renames of the parallel file.
+    /// The number of renames of the parallel file.
     pub path_version: u32,
     /// When it was created, in seconds since 1970.
     pub created_s: u64,
@@ -78,21 +78,21 @@ pub struct Description {
     pub granule_bytes: u32,
     /// Owner and mode of the parallel file; unknown on a disk of version 1.
     pub rights: Option<Rights>,
-    /// Which subfiles of the parallel file are known to have been synced: bit `i % 64` of word
+    /// The first-synced subfiles of the parallel file: bit `i % 64` of word
     /// `i / 64`. Unknown on a disk of version 1.
     pub synced: Option<Vec<u64>>,
-    /// Whether a sync of this subfile failed, so that bytes written before may be lost.
+    /// Whether a sync of this subfile has failed, so that bytes written before may be lost.
     pub is_poisoned: bool,
-    /// Whether its file has taken the place of another one, so that its name may not be durable.
+    /// Whether its file has replaced another one, so that its name may not be durable.
     pub(crate) is_replacement: bool,
-    /// Counts the changes of this description.
+    /// The number of changes of this description.
     pub generation: u64,
 }
 
 /// The fixed part of a block of version 1; layout and path follow it.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Head {
+struct DescriptionHead {
     magic: [u8; 8],
     checksum: U64,
     version: U16,
@@ -108,10 +108,10 @@ struct Head {
     flags: U32,
 }
 
-/// What version 2 adds behind the head; synced set, layout and path follow it.
+/// The fields that version 2 adds behind the head; synced set, layout and path follow it.
 #[derive(Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Changing {
+struct VersionTwoFields {
     generation: U64,
     uid: U32,
     gid: U32,
@@ -122,8 +122,8 @@ struct Changing {
 }
 
 const MAGIC: [u8; 8] = *b"PARIOSUB";
-const HEAD_BYTES: usize = size_of::<Head>();
-/// The checksum covers everything from here on.
+const HEAD_BYTES: usize = size_of::<DescriptionHead>();
+/// The first byte that the checksum covers.
 const CHECKED_FROM: usize = 16;
 
 const HAS_RIGHTS: u32 = 1;
@@ -133,7 +133,7 @@ const IS_REPLACEMENT: u32 = 8;
 
 /// The largest description block.
 pub(crate) const DESCRIPTION_MAX_BYTES: usize =
-    HEAD_BYTES + size_of::<Changing>() + SYNCED_SET_LIMIT / 8 + DESCRIPTION_LIMIT_BYTES;
+    HEAD_BYTES + size_of::<VersionTwoFields>() + SYNCED_SET_LIMIT / 8 + DESCRIPTION_LIMIT_BYTES;
 
 const _: () = assert!(DESCRIPTION_MAX_BYTES as u64 <= LONG_SLOT);
 const _: () = assert!(
@@ -156,13 +156,13 @@ impl Description {
             | flag(self.synced.is_some(), HAS_SYNCED)
             | flag(self.is_poisoned, IS_POISONED)
             | flag(self.is_replacement, IS_REPLACEMENT);
-        let mut head = Head {
+        let mut head = DescriptionHead {
             magic: MAGIC,
             checksum: U64::ZERO,
             version: U16::new(DESCRIPTION_VERSION),
             kind: match self.kind {
-                Kind::Flat => 1,
-                Kind::Extents => 2,
+                SubfileKind::Flat => 1,
+                SubfileKind::Extents => 2,
             },
             role: self.id.role.code(),
             index: U32::new(self.id.index),
@@ -174,11 +174,11 @@ impl Description {
             flags: U32::new(flags),
         };
         let words = self.synced.as_deref().unwrap_or_default();
-        let mut changing = Changing {
+        let mut changing = VersionTwoFields {
             generation: U64::new(self.generation),
             synced_words: length(words.len()),
             path_version: U32::new(self.path_version),
-            ..Changing::default()
+            ..VersionTwoFields::default()
         };
         if let Some(Rights { uid, gid, mode, version }) = self.rights {
             changing.uid = U32::new(uid);
@@ -192,10 +192,11 @@ impl Description {
         [head.as_bytes(), &rest].concat()
     }
 
-    /// Reads a block of version 1 or 2; bytes behind it are ignored.
+    /// Decodes a block of version 1 or 2; ignores bytes behind it.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BadDescription> {
         let damaged = |what| Err(BadDescription::Damaged(what));
-        let (head, rest) = Head::ref_from_prefix(bytes).map_err(|_| BadDescription::NotOurs)?;
+        let (head, rest) =
+            DescriptionHead::ref_from_prefix(bytes).map_err(|_| BadDescription::NotOurs)?;
         if head.magic != MAGIC {
             return Err(BadDescription::NotOurs);
         }
@@ -203,12 +204,12 @@ impl Description {
         if version > DESCRIPTION_VERSION {
             return Err(BadDescription::Newer(version));
         }
-        let none = Changing::default();
+        let none = VersionTwoFields::default();
         let (changing, rest) = match version {
             0 | 1 => (&none, rest),
-            _ => match Changing::ref_from_prefix(rest) {
+            _ => match VersionTwoFields::ref_from_prefix(rest) {
                 Ok(found) => found,
-                Err(_) => return damaged("the length of its description"),
+                Err(_) => return damaged("an impossible length"),
             },
         };
         let set_len = (changing.synced_words.get() as usize).saturating_mul(8);
@@ -216,18 +217,18 @@ impl Description {
         let named = layout_len.saturating_add(head.path_len.get() as usize);
         let total = set_len.saturating_add(named);
         if set_len > SYNCED_SET_LIMIT / 8 || named > DESCRIPTION_LIMIT_BYTES || total > rest.len() {
-            return damaged("the lengths in its description");
+            return damaged("impossible lengths");
         }
         let end = bytes.len() - rest.len() + total;
         if checksum(&[&bytes[CHECKED_FROM..end]]) != head.checksum.get() {
-            return damaged("the checksum of its description");
+            return damaged("a wrong checksum");
         }
         let kind = match head.kind {
-            1 => Kind::Flat,
-            2 => Kind::Extents,
+            1 => SubfileKind::Flat,
+            2 => SubfileKind::Extents,
             _ => return damaged("an unknown kind"),
         };
-        let Some(role) = Role::of_code(head.role) else { return damaged("an unknown role") };
+        let Some(role) = SubfileRole::of_code(head.role) else { return damaged("an unknown role") };
         let (words, rest) = rest.split_at(set_len);
         let words = words.chunks_exact(8);
         let words = words.map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
@@ -262,8 +263,8 @@ impl Description {
         self.layout.len() + self.path.len() <= SHORT_LIMIT_BYTES
     }
 
-    /// Takes the path that the parallel file has since its rename of this number, unless a later
-    /// rename is known. A path that does not fit beside the layout is left out.
+    /// Sets the path that the parallel file has since its rename of this number, unless the
+    /// description has a later one. A path that does not fit beside the layout is ignored.
     pub fn set_path(&mut self, path: &str, version: u32) {
         let is_fitting = self.layout.len() + path.len() <= DESCRIPTION_LIMIT_BYTES;
         if self.path_version <= version && is_fitting {
@@ -272,7 +273,7 @@ impl Description {
         }
     }
 
-    /// Adds subfiles to the synced set, which is known from then on; whether that changed anything.
+    /// Adds subfiles to the synced set, which is known from then on; returns whether that changed it.
     pub fn add_synced(&mut self, synced: &[u64]) -> bool {
         let before = self.synced.clone();
         let set = self.synced.get_or_insert_default();
@@ -286,19 +287,19 @@ impl Description {
     }
 }
 
-/// What the two slots of a description file say: the description of the larger generation.
+/// Reads both slots of a description file; returns the description of the larger generation.
 pub(crate) fn read_slots(file: &dyn MediumFile) -> io::Result<Result<Description, BadDescription>> {
     let len = file.len()?;
     let first = read_slot(file, 0, len)?;
     let second_at = match &first {
-        // One of version 1, whose file is as long as it is itself.
+        // A description of version 1: its file has no second slot.
         Ok(long) if !long.is_short() && len <= SHORT_FILE_BYTES => return Ok(first),
         _ if len <= SHORT_FILE_BYTES => SHORT_SLOT,
         _ => LONG_SLOT,
     };
     let second = read_slot(file, second_at, len)?;
     Ok(match (first, second) {
-        // A newer program has written it: this one must not go back behind it.
+        // A newer program has written the file: the other slot may be out of date.
         (Err(newer @ BadDescription::Newer(_)), _) => Err(newer),
         (_, Err(newer @ BadDescription::Newer(_))) => Err(newer),
         (Ok(first), Ok(second)) if first.generation >= second.generation => Ok(first),
@@ -318,7 +319,7 @@ fn read_slot(
     Ok(Description::decode(&block[..count]))
 }
 
-/// Writes a description to the slot of its generation; a sync makes it count.
+/// Writes a description to the slot of its generation; a sync puts it into effect.
 pub(crate) fn write_slot(file: &dyn MediumFile, description: &Description) -> io::Result<()> {
     let second = if description.is_short() { SHORT_SLOT } else { LONG_SLOT };
     if !description.is_short() && file.len()? < LONG_FILE_BYTES {
@@ -334,7 +335,7 @@ mod tests {
     fn example() -> Description {
         Description {
             id: SubfileId::data(0xfeed_beef, 3),
-            kind: Kind::Extents,
+            kind: SubfileKind::Extents,
             layout: vec![1, 2, 3, 4, 5],
             path: "/runs/7/body".into(),
             path_version: 2,
@@ -383,15 +384,15 @@ mod tests {
         assert_eq!(Description::decode(&block), Err(BadDescription::Newer(9)));
     }
 
-    /// The path of a long description may hold a whole other description: it is not taken for a slot.
+    /// The path of a long description may hold another whole description, which is no slot.
     #[test]
     fn a_description_within_a_path_is_not_believed() {
-        use crate::medium::{Medium as _, Memory, OpenHow};
+        use crate::medium::{Medium as _, MemoryMedium, OpenMode};
         let forged = Description { generation: 99, path: "/forged".into(), ..example() };
-        let how = OpenHow { create: true, write: true, direct_alignment: None };
+        let mode = OpenMode { create: true, write: true, direct_alignment: None };
         for generation in [0, 1] {
             let mut long = Description { generation, path: "/a".repeat(2000), ..example() };
-            let file = Memory::new().open("description", how).unwrap();
+            let file = MemoryMedium::new().open("description", mode).unwrap();
             write_slot(&*file, &long).unwrap();
             // Where the second slot of a short one would be.
             file.write_all_at(&forged.encode(), SHORT_SLOT).unwrap();

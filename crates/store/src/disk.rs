@@ -1,10 +1,10 @@
-//! A disk: a directory with subfiles, held by one process.
+//! A disk: a directory with subfiles that one process has open.
 //!
-//! In the directory: `pario.disk` says what it is and carries the lock; `ID.flat` is a flat
-//! subfile, described by `ID.description`; `ID.extents` is the directory of an extent subfile.
-//! Names that start with `new-` are being made and with `gone-` being removed; both are swept away
-//! when the disk is opened, as is a description without its subfile. A subfile exists exactly if
-//! its final name does.
+//! The directory holds `pario.disk`, the disk mark, which the process locks; `ID.flat` for each flat
+//! subfile, with its description `ID.description`; and the directory `ID.extents` for each extent
+//! subfile. The store creates files under names that start with `new-`, and removes those that start
+//! with `gone-`. Opening the disk removes files that a crash has left under such names, and
+//! descriptions without a subfile. A subfile exists exactly if its final name does.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -16,45 +16,48 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::buffer::BufferPool;
 use crate::cache::ExtentCache;
+use crate::checkpoint_worker::{CheckpointWorker, CheckpointWorkerThread};
 use crate::description::{
     DESCRIPTION_LIMIT_BYTES, Description, Rights, SYNCED_SET_LIMIT, write_slot,
 };
-use crate::descriptions::{Descriptions, described_by, name_of, named, path_of};
-use crate::error::{DiskPlace, Place, StoreError};
-use crate::extents::{self, ExtentFile, Limits, Opening, Shared, next_opening};
-use crate::flat::{DATA_START, FlatFile, FlatShared};
-use crate::keeper::{Keeper, KeeperThread};
-use crate::mark::{self, DISK_VERSION, MARK, Mark, not_a_disk};
-use crate::medium::{Directory, Medium, MediumFile, OpenHow, Pace, Slow, Space};
-use crate::poison::MARKED;
-use crate::subfile::{Kind, SubfileId};
+use crate::description_store::{DescriptionStore, described_by, name_of, named, path_of};
+use crate::disk_mark::{self, DISK_VERSION, DiskMark, MARK_FILE, not_a_disk};
+use crate::error::{DiskContext, StoreError, SubfileContext};
+use crate::extents::{self, ExtentFile, ExtentFileLimits, OpenExtentFile, Recovery, next_open_id};
+use crate::flat::{DATA_START, FlatFile, OpenFlatFile};
+use crate::medium::{DirectoryMedium, Medium, MediumFile, MediumSpace, OpenMode, Pace, SlowMedium};
+use crate::poison::POISONED_BEFORE_OPEN;
+use crate::subfile::{SubfileId, SubfileKind};
 use crate::upgrade::upgrade;
 use parking_lot::{Mutex, RwLock};
 
-/// How a disk is used.
+/// Options of an open disk.
 #[derive(Clone, Debug)]
 pub struct DiskOptions {
-    /// Change nothing. Several processes may have a disk open this way.
+    /// Refuse changes. Several processes may open a disk read-only.
     pub read_only: bool,
-    /// Extents kept in memory; several disks may share one.
+    /// The cache of extents. Several disks may share one.
     pub cache: ExtentCache,
-    /// Where buffers come from; several disks may share one.
+    /// The pool of buffers. Several disks may share one.
     pub pool: BufferPool,
-    /// At most so much memory for the index of each extent subfile, however large it is. An index
-    /// takes about 40 bytes per extent; what does not fit is read when it is needed.
+    /// The limit of memory for the index of each extent subfile. An index has about 40 bytes per
+    /// extent. The store reads pages that are not in memory when it needs them.
     pub index_cache_bytes: usize,
-    /// After so many bytes an extent subfile is synced even if nobody asks. Recovery after a crash
-    /// reads at most about as many.
+    /// The bytes of writes after which the store syncs an extent subfile by itself. Recovery after a
+    /// crash reads about as many at most.
     pub unsynced_bytes: u64,
-    /// After so many bytes of journal the index of an extent subfile is written. Recovery after a
-    /// crash replays about as many at most, and four times as many where the disk is slow: then
-    /// writes wait.
+    /// The bytes of journal after which the store writes a checkpoint of an extent subfile. Recovery
+    /// after a crash replays about as many at most. On a slow disk the journal may grow to four
+    /// times as many before writes wait for the checkpoint.
     pub journal_bytes: u64,
-    /// Do syncs and index writes that nobody asked for in a thread of the disk's own; otherwise
-    /// they happen in the thread that makes them necessary.
+    /// The store compacts an extent subfile by itself when its dead bytes exceed half of its live
+    /// bytes and this floor. Dead bytes lie in the data file between extents.
+    pub compact_floor_bytes: u64,
+    /// Start a checkpoint worker: a thread that makes the syncs, checkpoints and compactions of the
+    /// options above. Without it, the thread that makes them necessary makes them.
     pub background: bool,
-    /// Behave like a slower disk, which has this pace: every I/O takes its time, also where the
-    /// page cache has the bytes, and nobody gets descriptors.
+    /// Behave like a slower disk of this pace: every I/O takes its time, even if the page cache has
+    /// the bytes, and the disk gives no descriptors away.
     pub pace: Option<Pace>,
 }
 
@@ -67,34 +70,35 @@ impl Default for DiskOptions {
             index_cache_bytes: 512 << 20,
             unsynced_bytes: 256 << 20,
             journal_bytes: 8 << 20,
+            compact_floor_bytes: 64 << 20,
             background: true,
             pace: None,
         }
     }
 }
 
-/// A subfile to be created.
+/// The parameters of a new subfile.
 #[derive(Clone, Debug)]
 pub struct NewSubfile {
-    /// Whose it is.
+    /// Its identity.
     pub id: SubfileId,
-    /// The layout of its file; the store does not look into it.
+    /// The layout of its file; the store does not interpret it.
     pub layout: Vec<u8>,
     /// The path of its file.
     pub path: String,
     /// How often its file was renamed.
     pub path_version: u32,
-    /// For extents: each starts at a multiple of this many bytes, a power of two from 512 to
-    /// 65,536. From 4,096 on the page cache is bypassed where the file system allows it; smaller
-    /// granules save space where extents are tiny.
+    /// For extent subfiles: each extent starts at a multiple of this many bytes, a power of two from
+    /// 512 to 65,536. From 4,096 on the store bypasses the page cache if the file system allows it.
+    /// Smaller granules save space if extents are tiny.
     pub granule_bytes: u32,
-    /// For flat ones: whether it survives a power loss as soon as it is created; otherwise after
-    /// its first sync. Until then a power loss may leave nothing of it, or an empty file without a
-    /// description.
+    /// For flat subfiles: whether the subfile survives a power loss from its creation on, or only
+    /// from its first sync on. Before that, a power loss may leave no file, or an empty file without
+    /// a description.
     pub is_durable: bool,
     /// Owner and mode of its file.
     pub rights: Option<Rights>,
-    /// Which subfiles of its file have been synced: bit `i % 64` of word `i / 64`.
+    /// The first-synced subfiles of its file: bit `i % 64` of word `i / 64`.
     pub synced: Option<Vec<u64>>,
 }
 
@@ -109,18 +113,18 @@ impl NewSubfile {
     }
 }
 
-/// A subfile as found on a disk.
+/// An entry of [`Disk::subfiles`].
 #[derive(Debug)]
-pub struct FoundSubfile {
-    /// Whose it is, from its name.
+pub struct ListedSubfile {
+    /// Its identity, from its name.
     pub id: SubfileId,
     /// Its kind, from its name.
-    pub kind: Kind,
-    /// What it says of itself, or why that cannot be read.
+    pub kind: SubfileKind,
+    /// Its description, or why the store cannot read it.
     pub description: Result<Description, StoreError>,
 }
 
-/// A disk of the store: a directory that this process alone may change.
+/// A disk of the store: a directory that only this process may change.
 ///
 /// ```
 /// # fn main() -> Result<(), pario_store::StoreError> {
@@ -129,7 +133,7 @@ pub struct FoundSubfile {
 ///
 /// let disk = Disk::create(dir.path(), DiskOptions::default())?;
 /// disk.create_flat(NewSubfile::new(SubfileId::data(1, 0)))?;
-/// assert!(Disk::open(dir.path(), DiskOptions::default()).is_err()); // one holder at a time
+/// assert!(Disk::open(dir.path(), DiskOptions::default()).is_err()); // one process at a time
 /// drop(disk);
 ///
 /// let disk = Disk::open(dir.path(), DiskOptions::default())?;
@@ -138,57 +142,57 @@ pub struct FoundSubfile {
 /// # }
 /// ```
 pub struct Disk {
-    place: DiskPlace,
+    context: DiskContext,
     id: u128,
     medium: Arc<dyn Medium>,
     options: DiskOptions,
-    keeper: Keeper,
-    _keeper_thread: Option<KeeperThread>,
+    worker: CheckpointWorker,
+    _worker_thread: Option<CheckpointWorkerThread>,
     lock: Arc<dyn Any + Send + Sync>,
     open: Mutex<OpenSubfiles>,
-    descriptions: Arc<Descriptions>,
+    descriptions: Arc<DescriptionStore>,
 }
 
 #[derive(Default)]
 struct OpenSubfiles {
-    flat: HashMap<SubfileId, Weak<FlatShared>>,
-    extents: HashMap<SubfileId, Weak<Shared>>,
+    flat: HashMap<SubfileId, Weak<OpenFlatFile>>,
+    extents: HashMap<SubfileId, Weak<OpenExtentFile>>,
     removals: u64,
 }
 
 impl Disk {
-    /// Makes a new disk of a directory, which must be empty or not there yet.
+    /// Creates a disk in a directory that is empty or does not exist.
     pub fn create(path: impl AsRef<Path>, options: DiskOptions) -> Result<Self, StoreError> {
         let path = path.as_ref();
-        let place = DiskPlace::new(&path.display().to_string());
-        let made = Directory::create(path);
-        let medium = made.map_err(|error| place.io(error, "make the directory"))?;
+        let context = DiskContext::new(&path.display().to_string());
+        let made = DirectoryMedium::create(path);
+        let medium = made.map_err(|error| context.io(error, "create its directory"))?;
         Self::create_on(Arc::new(medium), options)
     }
 
     /// Opens the disk of a directory.
     pub fn open(path: impl AsRef<Path>, options: DiskOptions) -> Result<Self, StoreError> {
         let path = path.as_ref();
-        let place = DiskPlace::new(&path.display().to_string());
-        let medium = Directory::new(path).map_err(|error| not_a_disk(&place, error))?;
+        let context = DiskContext::new(&path.display().to_string());
+        let medium = DirectoryMedium::new(path).map_err(|error| not_a_disk(&context, error))?;
         Self::open_on(Arc::new(medium), options)
     }
 
-    /// Makes a new disk of an empty medium.
+    /// Creates a disk on an empty medium.
     pub fn create_on(medium: Arc<dyn Medium>, options: DiskOptions) -> Result<Self, StoreError> {
-        let place = DiskPlace::new(&medium.label());
+        let context = DiskContext::new(&medium.label());
         if options.read_only {
-            return Err(place.read_only("create a disk"));
+            return Err(context.read_only("create a disk"));
         }
         let medium = paced(medium, &options);
-        let names = medium.list("").map_err(|error| place.io(error, "look into it"))?;
+        let names = medium.list("").map_err(|error| context.io(error, "list its directory"))?;
         if let Some(name) = names.iter().find(|name| !name.name.starts_with("new-")) {
-            let why = format!("it cannot become one: it contains {}", name.name);
-            return Err(StoreError::NotADisk { disk: place.disk.clone(), why });
+            let why = format!("it cannot become one, because it contains {}", name.name);
+            return Err(StoreError::NotADisk { disk: context.name.clone(), why });
         }
-        let made = Mark::new().and_then(|mark| mark.write(&*medium));
-        made.and_then(|()| mark::put_in_place(&*medium))
-            .map_err(|error| place.io(error, "make it a disk"))?;
+        let made = DiskMark::new().and_then(|mark| mark.write(&*medium));
+        made.and_then(|()| disk_mark::publish(&*medium))
+            .map_err(|error| context.io(error, "write its disk mark"))?;
         Self::open_paced(medium, options)
     }
 
@@ -197,56 +201,59 @@ impl Disk {
         Self::open_paced(paced(medium, &options), options)
     }
 
-    /// Opens the disk of a medium that has its pace already.
+    /// Opens the disk of a medium that [`paced`] has returned.
     fn open_paced(medium: Arc<dyn Medium>, options: DiskOptions) -> Result<Self, StoreError> {
-        let place = DiskPlace::new(&medium.label());
-        let lock = medium.lock(MARK, !options.read_only).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => StoreError::InUse { disk: place.disk.clone() },
-            _ => not_a_disk(&place, error),
-        })?;
+        let context = DiskContext::new(&medium.label());
+        let lock =
+            medium.lock(MARK_FILE, !options.read_only).map_err(|error| match error.kind() {
+                io::ErrorKind::WouldBlock => StoreError::InUse { disk: context.name.clone() },
+                _ => not_a_disk(&context, error),
+            })?;
         let mut lock: Arc<dyn Any + Send + Sync> = Arc::from(lock);
-        let mut mark = Mark::read(&*medium, &place)?;
+        let mut mark = DiskMark::read(&*medium, &context)?;
         if mark.version < DISK_VERSION && !options.read_only {
             let upgraded = upgrade(&*medium, mark);
             let new = upgraded.map_err(|error| {
                 let (from, to) = (mark.version, DISK_VERSION);
-                place.io(error, format!("upgrade it from format version {from} to {to}"))
+                context.io(error, format!("upgrade it from format version {from} to {to}"))
             })?;
             lock = Arc::new((lock, new));
             mark.version = DISK_VERSION;
         }
-        let (keeper, keeper_thread) = if options.background && !options.read_only {
-            let started = Keeper::start().map_err(|error| place.io(error, "start a thread"));
-            started.map(|(keeper, thread)| (keeper, Some(thread)))?
+        let (worker, worker_thread) = if options.background && !options.read_only {
+            let started = CheckpointWorker::start()
+                .map_err(|error| context.io(error, "start its checkpoint worker"));
+            started.map(|(worker, thread)| (worker, Some(thread)))?
         } else {
-            (Keeper::none(), None)
+            (CheckpointWorker::inline(), None)
         };
-        let descriptions = Descriptions::new(medium.clone(), place.clone(), mark.version);
+        let descriptions = DescriptionStore::new(medium.clone(), context.clone(), mark.version);
         let disk = Self {
-            place,
+            context,
             id: mark.id,
             medium,
             options,
-            keeper,
-            _keeper_thread: keeper_thread,
+            worker,
+            _worker_thread: worker_thread,
             lock,
             open: Mutex::default(),
             descriptions: Arc::new(descriptions),
         };
         if !disk.options.read_only {
-            disk.sweep().map_err(|error| disk.place.io(error, "remove what is left over"))?;
+            disk.remove_unfinished()
+                .map_err(|error| disk.context.io(error, "remove unfinished subfiles"))?;
         }
         Ok(disk)
     }
 
-    /// A number that no other disk has.
+    /// The random id of the disk.
     pub fn id(&self) -> u128 {
         self.id
     }
 
-    /// Total and free space of the file system it is on.
-    pub fn space(&self) -> Result<Space, StoreError> {
-        self.medium.space().map_err(|error| self.place.io(error, "measure the space"))
+    /// Total and free space of its file system.
+    pub fn space(&self) -> Result<MediumSpace, StoreError> {
+        self.medium.space().map_err(|error| self.context.io(error, "measure its free space"))
     }
 
     pub(crate) fn medium(&self) -> &dyn Medium {
@@ -257,7 +264,7 @@ impl Disk {
         self.options.read_only
     }
 
-    /// Where buffers of this disk come from.
+    /// The pool of this disk's buffers.
     pub fn pool(&self) -> &BufferPool {
         &self.options.pool
     }
@@ -267,52 +274,52 @@ impl Disk {
         &self.options.cache
     }
 
-    /// Creates a flat subfile. It survives a power loss from here on, if it was asked to.
+    /// Creates a flat subfile. If `new.is_durable`, it survives a power loss when the call returns.
     pub fn create_flat(&self, new: NewSubfile) -> Result<FlatFile, StoreError> {
         if !new.is_durable {
-            return self.create_flat_quickly(new);
+            return self.create_flat_unsynced(new);
         }
-        let name = self.check_new(&new, Kind::Flat)?;
-        let place = self.place_of(new.id);
+        let name = self.check_new(&new, SubfileKind::Flat)?;
+        let context = self.context_of(new.id);
         let mut open = self.open.lock();
         self.check_absent(new.id)?;
-        let description = describe(new, Kind::Flat);
-        let described = path_of(place.subfile, Kind::Flat);
-        let (making, describing) = (format!("new-{name}"), format!("new-{described}"));
+        let description = describe(new, SubfileKind::Flat);
+        let described = path_of(context.subfile, SubfileKind::Flat);
+        let (new_file, new_description) = (format!("new-{name}"), format!("new-{described}"));
         let make = || {
-            let file = self.create_file(&describing)?;
+            let file = self.create_file(&new_description)?;
             write_slot(&*file, &description)?;
             file.sync()?;
-            self.medium.rename(&describing, &described)?;
-            let file = self.create_file(&making)?;
+            self.medium.rename(&new_description, &described)?;
+            let file = self.create_file(&new_file)?;
             file.set_len(DATA_START)?;
             file.sync()?;
-            self.medium.rename(&making, &name)?;
+            self.medium.rename(&new_file, &name)?;
             self.medium.sync_dir("")?;
             Ok(file)
         };
         let file = make().map_err(|error: io::Error| {
-            for left in [&describing, &making] {
+            for left in [&new_description, &new_file] {
                 let _ = self.medium.remove_file(left);
             }
-            self.place.io(error, format!("create {}", place.subfile))
+            self.context.io(error, format!("create {}", context.subfile))
         })?;
-        let flat = self.flat_of(place, file, None, true);
-        remember(&mut open.flat, flat.id(), &flat.shared);
+        let flat = self.flat_of(context, file, None, true);
+        add_open(&mut open.flat, flat.id(), &flat.inner);
         Ok(flat)
     }
 
-    /// Creates a flat subfile that a power loss may take before its first sync: under its own name
-    /// at once, because a description that is missing or not whole shows.
-    fn create_flat_quickly(&self, new: NewSubfile) -> Result<FlatFile, StoreError> {
-        let name = self.check_new(&new, Kind::Flat)?;
-        let place = self.place_of(new.id);
-        let description = describe(new, Kind::Flat);
-        let described = path_of(place.subfile, Kind::Flat);
-        let how = OpenHow { create: true, write: true, direct_alignment: None };
+    /// Creates a flat subfile that a power loss may take before its first sync. It gets its final
+    /// name at once: a missing or torn description shows that it was never synced.
+    fn create_flat_unsynced(&self, new: NewSubfile) -> Result<FlatFile, StoreError> {
+        let name = self.check_new(&new, SubfileKind::Flat)?;
+        let context = self.context_of(new.id);
+        let description = describe(new, SubfileKind::Flat);
+        let described = path_of(context.subfile, SubfileKind::Flat);
+        let mode = OpenMode { create: true, write: true, direct_alignment: None };
         let mut open = self.open.lock();
         let make = || {
-            let file = self.medium.open(&name, how)?;
+            let file = self.medium.open(&name, mode)?;
             let written =
                 self.create_file(&described).and_then(|file| write_slot(&*file, &description));
             if let Err(error) = written {
@@ -324,71 +331,73 @@ impl Disk {
         };
         let file = make().map_err(|error: io::Error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
-                StoreError::Exists { disk: self.place.disk.clone(), subfile: place.subfile }
+                StoreError::Exists { disk: self.context.name.clone(), subfile: context.subfile }
             }
-            _ => self.place.io(error, format!("create {}", place.subfile)),
+            _ => self.context.io(error, format!("create {}", context.subfile)),
         })?;
-        let flat = self.flat_of(place, file, None, false);
-        remember(&mut open.flat, flat.id(), &flat.shared);
+        let flat = self.flat_of(context, file, None, false);
+        add_open(&mut open.flat, flat.id(), &flat.inner);
         Ok(flat)
     }
 
-    /// Creates an extent subfile. It survives a power loss from here on.
+    /// Creates an extent subfile. It survives a power loss when the call returns.
     pub fn create_extents(&self, new: NewSubfile) -> Result<ExtentFile, StoreError> {
-        let name = self.check_new(&new, Kind::Extents)?;
-        let place = self.place_of(new.id);
+        let name = self.check_new(&new, SubfileKind::Extents)?;
+        let context = self.context_of(new.id);
         let mut open = self.open.lock();
         self.check_absent(new.id)?;
-        let description = describe(new, Kind::Extents);
-        let making = format!("new-{name}");
+        let description = describe(new, SubfileKind::Extents);
+        let new_dir = format!("new-{name}");
         let make = || {
-            self.remove_tree(&making)?;
-            self.medium.create_dir(&making)?;
-            extents::create_files(&*self.medium, &making, &place)?;
-            let file = self.create_file(&format!("{making}/{}", extents::DESCRIPTION))?;
+            self.remove_tree(&new_dir)?;
+            self.medium.create_dir(&new_dir)?;
+            extents::create_files(&*self.medium, &new_dir, &context)?;
+            let file = self.create_file(&format!("{new_dir}/{}", extents::DESCRIPTION))?;
             write_slot(&*file, &description)?;
             file.sync()?;
-            self.medium.sync_dir(&making)?;
-            self.medium.rename(&making, &name)?;
+            self.medium.sync_dir(&new_dir)?;
+            self.medium.rename(&new_dir, &name)?;
             self.medium.sync_dir("")
         };
         make().map_err(|error: io::Error| {
-            let _ = self.remove_tree(&making);
-            self.place.io(error, format!("create {}", place.subfile))
+            let _ = self.remove_tree(&new_dir);
+            self.context.io(error, format!("create {}", context.subfile))
         })?;
-        self.open_extents_at(&mut open, place, description.granule_bytes)
+        self.open_extents_at(&mut open, context, description.granule_bytes)
     }
 
     /// Opens a flat subfile.
     pub fn open_flat(&self, id: SubfileId) -> Result<FlatFile, StoreError> {
         let mut open = self.open.lock();
-        if let Some(shared) = open.flat.get(&id).and_then(Weak::upgrade) {
-            return Ok(FlatFile { shared });
+        if let Some(inner) = open.flat.get(&id).and_then(Weak::upgrade) {
+            return Ok(FlatFile { inner });
         }
-        let place = self.place_of(id);
-        let name = name_of(id, Kind::Flat);
-        let description = self.descriptions.read(id, Kind::Flat)?;
-        let how = OpenHow { create: false, write: !self.options.read_only, direct_alignment: None };
-        let file = self.medium.open(&name, how).map_err(|error| place.io(error, "opening"))?;
+        let context = self.context_of(id);
+        let name = name_of(id, SubfileKind::Flat);
+        let description = self.descriptions.read(id, SubfileKind::Flat)?;
+        let mode =
+            OpenMode { create: false, write: !self.options.read_only, direct_alignment: None };
+        let file = self.medium.open(&name, mode).map_err(|error| context.io(error, "open"))?;
         let failed = self.descriptions.poisoned.reason(id);
-        let failed = failed.or_else(|| description.is_poisoned.then(|| MARKED.to_owned()));
-        // Whether its name was ever synced is unknown: the first sync syncs it.
-        let flat = self.flat_of(place, file, failed, self.options.read_only);
-        remember(&mut open.flat, id, &flat.shared);
+        let failed =
+            failed.or_else(|| description.is_poisoned.then(|| POISONED_BEFORE_OPEN.to_owned()));
+        // The name may not be durable yet: the first sync syncs it.
+        let flat = self.flat_of(context, file, failed, self.options.read_only);
+        add_open(&mut open.flat, id, &flat.inner);
         Ok(flat)
     }
 
     fn flat_of(
         &self,
-        place: Place,
+        context: SubfileContext,
         file: Arc<dyn MediumFile>,
         failed: Option<String>,
         is_durable: bool,
     ) -> FlatFile {
         let descriptions = self.descriptions.clone();
         let (read_only, lock) = (self.options.read_only, self.lock.clone());
-        FlatFile::new(FlatShared::new(
-            place,
+        FlatFile::new(OpenFlatFile::new(
+            context,
             file,
             read_only,
             failed,
@@ -398,28 +407,28 @@ impl Disk {
         ))
     }
 
-    /// Opens an extent subfile. What a crash left unfinished is settled here.
+    /// Opens an extent subfile and recovers it after a crash.
     pub fn open_extents(&self, id: SubfileId) -> Result<ExtentFile, StoreError> {
         let mut open = self.open.lock();
-        if let Some(shared) = open.extents.get(&id).and_then(Weak::upgrade) {
-            return Ok(ExtentFile { shared });
+        if let Some(inner) = open.extents.get(&id).and_then(Weak::upgrade) {
+            return Ok(ExtentFile { inner });
         }
-        let description = self.descriptions.read(id, Kind::Extents)?;
-        let place = self.place_of(id);
+        let description = self.descriptions.read(id, SubfileKind::Extents)?;
+        let context = self.context_of(id);
         if !is_granule(description.granule_bytes) {
-            return Err(place.damaged(None, "its granule size is impossible"));
+            return Err(context.damaged(None, "its description has an impossible granule size"));
         }
-        self.open_extents_at(&mut open, place, description.granule_bytes)
+        self.open_extents_at(&mut open, context, description.granule_bytes)
     }
 
-    /// Removes a subfile. Whoever has it open can use it until they close it.
+    /// Removes a subfile. Open handles stay usable until they are closed.
     pub fn remove(&self, id: SubfileId) -> Result<(), StoreError> {
         self.remove_name(id)?;
         self.sync_removals()
     }
 
-    /// Removes subfiles; those that are not there are left out. The names are synced once, for all.
-    /// After a failure the others are removed all the same, and the first failure is reported.
+    /// Removes subfiles and syncs the directory once. It skips subfiles that do not exist. After a
+    /// failure it goes on with the others and returns the first failure.
     pub fn remove_many(&self, ids: &[SubfileId]) -> Result<(), StoreError> {
         let (mut removed, mut first) = (0, Ok(()));
         for &id in ids {
@@ -436,23 +445,23 @@ impl Disk {
 
     fn sync_removals(&self) -> Result<(), StoreError> {
         let synced = self.medium.sync_dir("");
-        synced.map_err(|error| self.place.io(error, "make removals durable"))
+        synced.map_err(|error| self.context.io(error, "sync its directory after removals"))
     }
 
-    /// Removes a subfile; a power loss may bring it back until the names are synced.
+    /// Removes a subfile. Until [`Disk::sync_removals`] a power loss may bring it back.
     fn remove_name(&self, id: SubfileId) -> Result<(), StoreError> {
         if self.options.read_only {
-            return Err(self.place.read_only(format!("remove {id}")));
+            return Err(self.context.read_only(format!("remove {id}")));
         }
         let mut open = self.open.lock();
-        let failed = |error| self.place.io(error, format!("remove {id}"));
+        let failed = |error| self.context.io(error, format!("remove {id}"));
         let kind = self.descriptions.kind_of(id)?;
         let name = name_of(id, kind);
         match kind {
-            Kind::Flat => {
+            SubfileKind::Flat => {
                 self.medium.remove_file(&name).map_err(failed)?;
                 open.flat.remove(&id);
-                self.descriptions.poisoned.forget(id);
+                self.descriptions.poisoned.remove(id);
                 match self.medium.remove_file(&path_of(id, kind)) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => {
                         return Err(failed(error));
@@ -460,16 +469,16 @@ impl Disk {
                     _ => {}
                 }
             }
-            Kind::Extents => {
+            SubfileKind::Extents => {
                 open.removals += 1;
                 let gone = format!("gone-{}-{name}", open.removals);
-                let held = open.extents.remove(&id).and_then(|shared| shared.upgrade());
-                let dir = held.as_ref().map(|shared| shared.dir.write());
+                let held = open.extents.remove(&id).and_then(|inner| inner.upgrade());
+                let dir = held.as_ref().map(|inner| inner.dir.write());
                 self.medium.rename(&name, &gone).map_err(failed)?;
                 match (dir, &held) {
-                    (Some(mut dir), Some(shared)) => {
+                    (Some(mut dir), Some(inner)) => {
                         *dir = gone;
-                        shared.removed.store(true, Ordering::Release);
+                        inner.removed.store(true, Ordering::Release);
                     }
                     _ => self.remove_tree(&gone).map_err(failed)?,
                 }
@@ -478,19 +487,20 @@ impl Disk {
         Ok(())
     }
 
-    /// The identities of all subfiles, from their names alone: quick, also where there are many.
-    pub fn subfile_ids(&self) -> Result<Vec<(SubfileId, Kind)>, StoreError> {
-        let names = self.medium.list("").map_err(|error| self.place.io(error, "list it"))?;
+    /// The identities of all subfiles, from their names alone. It reads no descriptions.
+    pub fn subfile_ids(&self) -> Result<Vec<(SubfileId, SubfileKind)>, StoreError> {
+        let names =
+            self.medium.list("").map_err(|error| self.context.io(error, "list its directory"))?;
         Ok(names.iter().filter_map(|name| named(&name.name)).collect())
     }
 
-    /// What a subfile says of itself.
+    /// The description of a subfile.
     pub fn description(&self, id: SubfileId) -> Result<Description, StoreError> {
         self.descriptions.read(id, self.descriptions.kind_of(id)?)
     }
 
-    /// Changes what a subfile says of itself, durably: a crash leaves the description of before or
-    /// the new one. Nothing is written if nothing changes, and what is there is durable.
+    /// Changes the description of a subfile, durably: a crash leaves the old description or the new
+    /// one. If `change` changes nothing, the store only syncs the description.
     ///
     /// ```
     /// # fn main() -> Result<(), pario_store::StoreError> {
@@ -512,42 +522,43 @@ impl Disk {
         change: impl FnOnce(&mut Description),
     ) -> Result<Description, StoreError> {
         if self.options.read_only {
-            return Err(self.place.read_only(format!("change the description of {id}")));
+            return Err(self.context.read_only(format!("change the description of {id}")));
         }
         self.descriptions.update(id, change)
     }
 
-    /// Whether a sync of a flat subfile has failed, so that it takes no changes.
+    /// Whether a sync of a flat subfile has failed, so that it accepts no changes.
     pub fn is_poisoned(&self, id: SubfileId) -> Result<bool, StoreError> {
         let is_noted = self.descriptions.poisoned.reason(id).is_some();
         Ok(is_noted || self.description(id)?.is_poisoned)
     }
 
-    /// Lets a flat subfile take changes again whose sync has failed: syncs it, has the kernel forget
-    /// what it holds of it, and reads every byte from the disk. Returns how many were read. Bytes
-    /// written since the last sync that succeeded may be lost.
+    /// Repairs a poisoned flat subfile: syncs it, drops its pages from the page cache, and reads every
+    /// byte from the disk. From then on the subfile accepts changes again. Returns the number of bytes
+    /// read. Bytes written since the last successful sync may be lost.
     pub fn repair_flat(&self, id: SubfileId) -> Result<u64, StoreError> {
         let flat = self.open_flat(id)?;
-        let read = flat.shared.verify()?;
+        let read = flat.inner.verify()?;
         self.update_description(id, |description| description.is_poisoned = false)?;
-        self.descriptions.poisoned.forget(id);
-        flat.shared.poison.clear();
+        self.descriptions.poisoned.remove(id);
+        flat.inner.poison.clear();
         Ok(read)
     }
 
-    /// All subfiles, from the directory alone.
-    pub fn subfiles(&self) -> Result<Vec<FoundSubfile>, StoreError> {
-        let names = self.medium.list("").map_err(|error| self.place.io(error, "list it"))?;
+    /// All subfiles with their descriptions.
+    pub fn subfiles(&self) -> Result<Vec<ListedSubfile>, StoreError> {
+        let names =
+            self.medium.list("").map_err(|error| self.context.io(error, "list its directory"))?;
         let found = names.iter().filter_map(|name| {
             let (id, kind) = named(&name.name)?;
-            Some(FoundSubfile { id, kind, description: self.descriptions.read(id, kind) })
+            Some(ListedSubfile { id, kind, description: self.descriptions.read(id, kind) })
         });
         Ok(found.collect())
     }
 
-    fn check_new(&self, new: &NewSubfile, kind: Kind) -> Result<String, StoreError> {
+    fn check_new(&self, new: &NewSubfile, kind: SubfileKind) -> Result<String, StoreError> {
         if self.options.read_only {
-            return Err(self.place.read_only(format!("create {}", new.id)));
+            return Err(self.context.read_only(format!("create {}", new.id)));
         }
         let bytes = new.layout.len() + new.path.len();
         let words = new.synced.as_ref().map_or(0, Vec::len);
@@ -570,7 +581,7 @@ impl Disk {
 
     fn check_absent(&self, id: SubfileId) -> Result<(), StoreError> {
         match self.descriptions.kind_of(id) {
-            Ok(_) => Err(StoreError::Exists { disk: self.place.disk.clone(), subfile: id }),
+            Ok(_) => Err(StoreError::Exists { disk: self.context.name.clone(), subfile: id }),
             Err(StoreError::NotFound { .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -579,16 +590,16 @@ impl Disk {
     fn open_extents_at(
         &self,
         open: &mut OpenSubfiles,
-        place: Place,
+        context: SubfileContext,
         granule_bytes: u32,
     ) -> Result<ExtentFile, StoreError> {
-        let id = place.subfile;
-        let dir = name_of(id, Kind::Extents);
+        let id = context.subfile;
+        let dir = name_of(id, SubfileKind::Extents);
         let options = &self.options;
-        let opening = Opening {
+        let opening = Recovery {
             medium: &*self.medium,
             dir: &dir,
-            place: &place,
+            context: &context,
             pool: &options.pool,
             granule_bytes,
             read_only: options.read_only,
@@ -596,14 +607,15 @@ impl Disk {
         };
         let files = opening.files()?;
         let state = opening.recover(&files)?;
-        let shared = Arc::new(Shared {
-            place,
+        let inner = Arc::new(OpenExtentFile {
+            context,
             granule_bytes,
             read_only: options.read_only,
-            limits: Limits {
+            limits: ExtentFileLimits {
                 index_cache_bytes: options.index_cache_bytes,
                 unsynced_bytes: options.unsynced_bytes,
                 journal_bytes: options.journal_bytes,
+                compact_floor_bytes: options.compact_floor_bytes,
             },
             medium: self.medium.clone(),
             dir: RwLock::new(dir),
@@ -611,9 +623,10 @@ impl Disk {
             index_file: files.index,
             pool: options.pool.clone(),
             cache: options.cache.clone(),
-            opening: next_opening(),
-            keeper: self.keeper.clone(),
-            keeper_called: AtomicBool::new(false),
+            open_id: next_open_id(),
+            worker: self.worker.clone(),
+            maintenance_requested: AtomicBool::new(false),
+            compacting: Mutex::new(()),
             checkpointing: Mutex::new(()),
             syncing: Mutex::new(()),
             state: Mutex::new(state),
@@ -621,31 +634,31 @@ impl Disk {
             removed: AtomicBool::new(false),
             _lock: self.lock.clone(),
         });
-        remember(&mut open.extents, id, &shared);
-        Ok(ExtentFile { shared })
+        add_open(&mut open.extents, id, &inner);
+        Ok(ExtentFile { inner })
     }
 
-    fn place_of(&self, subfile: SubfileId) -> Place {
-        Place { disk: self.place.clone(), subfile }
+    fn context_of(&self, subfile: SubfileId) -> SubfileContext {
+        SubfileContext { disk: self.context.clone(), subfile }
     }
 
     fn create_file(&self, path: &str) -> io::Result<Arc<dyn MediumFile>> {
-        let how = OpenHow { create: true, write: true, direct_alignment: None };
-        match self.medium.open(path, how) {
+        let mode = OpenMode { create: true, write: true, direct_alignment: None };
+        match self.medium.open(path, mode) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // Left over from an attempt that failed.
+                // An earlier attempt failed and left it.
                 self.medium.remove_file(path)?;
-                self.medium.open(path, how)
+                self.medium.open(path, mode)
             }
             other => other,
         }
     }
 
-    /// Removes what unfinished creations and removals have left.
-    fn sweep(&self) -> io::Result<()> {
+    /// Removes the files of unfinished creations and removals.
+    fn remove_unfinished(&self) -> io::Result<()> {
         let names = self.medium.list("")?;
         let is_there = |id| {
-            let flat = name_of(id, Kind::Flat);
+            let flat = name_of(id, SubfileKind::Flat);
             names.binary_search_by(|name| name.name.as_str().cmp(&flat)).is_ok()
         };
         for name in &names {
@@ -667,19 +680,19 @@ impl Disk {
 
 impl std::fmt::Debug for Disk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Disk({})", self.place.disk)
+        write!(f, "Disk({})", self.context.name)
     }
 }
 
-/// A medium that is as slow as it was asked to be.
+/// The medium with the pace of the options.
 fn paced(medium: Arc<dyn Medium>, options: &DiskOptions) -> Arc<dyn Medium> {
     match options.pace {
-        Some(pace) => Arc::new(Slow::new(medium, pace)),
+        Some(pace) => Arc::new(SlowMedium::new(medium, pace)),
         None => medium,
     }
 }
 
-/// Removes a directory of files; one that is not there is fine.
+/// Removes a directory of files, if it exists.
 pub(crate) fn remove_tree(medium: &dyn Medium, dir: &str) -> io::Result<()> {
     let names = match medium.list(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -691,19 +704,19 @@ pub(crate) fn remove_tree(medium: &dyn Medium, dir: &str) -> io::Result<()> {
     medium.remove_dir(dir)
 }
 
-/// Notes an open subfile; those that were closed are forgotten before the table grows.
-fn remember<T>(open: &mut HashMap<SubfileId, Weak<T>>, id: SubfileId, shared: &Arc<T>) {
+/// Adds an open subfile to the table; drops closed ones before the table grows.
+fn add_open<T>(open: &mut HashMap<SubfileId, Weak<T>>, id: SubfileId, file: &Arc<T>) {
     if open.len() == open.capacity() {
-        open.retain(|_, shared| shared.strong_count() > 0);
+        open.retain(|_, file| file.strong_count() > 0);
     }
-    open.insert(id, Arc::downgrade(shared));
+    open.insert(id, Arc::downgrade(file));
 }
 
 fn is_granule(bytes: u32) -> bool {
     bytes.is_power_of_two() && (512..=64 << 10).contains(&bytes)
 }
 
-fn describe(new: NewSubfile, kind: Kind) -> Description {
+fn describe(new: NewSubfile, kind: SubfileKind) -> Description {
     let NewSubfile { id, layout, path, path_version, granule_bytes, rights, synced, .. } = new;
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     Description {
@@ -713,7 +726,7 @@ fn describe(new: NewSubfile, kind: Kind) -> Description {
         path,
         path_version,
         created_s: since_1970.map_or(0, |duration| duration.as_secs()),
-        granule_bytes: if kind == Kind::Flat { 1 } else { granule_bytes },
+        granule_bytes: if kind == SubfileKind::Flat { 1 } else { granule_bytes },
         rights,
         synced,
         is_poisoned: false,

@@ -1,19 +1,20 @@
 //! The store of one disk.
 //!
-//! A disk is a directory, best on a device of its own. It holds *subfiles*, the parts of parallel
-//! files that lie on this disk, of two kinds: [`FlatFile`]s hold bytes at offsets, read and written
-//! in place; [`ExtentFile`]s hold extents of any size under indices, each with a header and a body
-//! that are read with one I/O and replaced as a whole. Calls wait in the thread that makes them; a
-//! [`Queue`] has many requests under way on many disks from one thread.
+//! A disk is a directory, best on a separate device. It holds *subfiles*, the parts of parallel
+//! files that lie on this disk. There are two kinds. A [`FlatFile`] holds bytes at offsets, read and
+//! written in place. An [`ExtentFile`] holds extents of any size under indices; each has a header
+//! and a body that the store reads with one I/O and replaces as a whole. The calls of both block the
+//! calling thread. A [`Queue`] keeps many requests in flight on many disks from one thread.
 //!
-//! What can be relied on:
-//! - An acknowledged write survives the death of the process; after a sync or close was
-//!   acknowledged it survives a power loss.
-//! - An extent is old or new, never torn, and its checksum is verified on every read.
-//! - After a failed sync a subfile takes no more changes until it is opened again.
+//! Guarantees:
+//! - An acknowledged write survives the death of the process. After an acknowledged sync or close
+//!   it survives a power loss.
+//! - An extent is old or new, never torn. The store verifies its checksum on every read.
+//! - After a failed sync a subfile accepts no changes: an extent subfile until the caller opens it
+//!   again, a flat subfile until [`Disk::repair_flat`] has read it.
 //!
-//! The store knows no other disks, no paths and no users, and does not look into the layouts it
-//! keeps. It does not prefetch: who knows what comes next submits it.
+//! The store knows no other disks, no paths and no users, and does not interpret the layouts that
+//! it stores. It does not prefetch extents: a caller that knows the next requests submits them.
 //!
 //! ```
 //! # fn main() -> Result<(), pario_store::StoreError> {
@@ -41,16 +42,16 @@
 
 mod buffer;
 mod cache;
+mod checkpoint_worker;
 mod checksum;
 mod description;
-mod descriptions;
+mod description_store;
 mod disk;
+mod disk_mark;
 mod error;
 mod extents;
 mod flat;
 mod index;
-mod keeper;
-mod mark;
 pub mod medium;
 mod poison;
 mod queue;
@@ -61,12 +62,12 @@ mod upgrade;
 pub use buffer::{BUFFER_ALIGNMENT, Buffer, BufferPool};
 pub use cache::{CacheStat, ExtentCache};
 pub use description::{DESCRIPTION_LIMIT_BYTES, Description, Rights};
-pub use disk::{Disk, DiskOptions, FoundSubfile, NewSubfile};
+pub use disk::{Disk, DiskOptions, ListedSubfile, NewSubfile};
 pub use error::StoreError;
 pub use extents::{
-    AtHand, Caching, CheckDepth, EXTENT_LIMIT_BYTES, Extent, ExtentBuffer, ExtentFile, ExtentInfo,
-    ExtentStat, MAX_EXTENT_INDEX,
+    Caching, CheckDepth, CompactionCursor, CompactionStep, EXTENT_LIMIT_BYTES, Extent,
+    ExtentBuffer, ExtentFile, ExtentInfo, ExtentPeek, ExtentStat, MAX_EXTENT_INDEX,
 };
 pub use flat::{CachedPart, FlatFile, MAX_FLAT_LEN};
-pub use queue::{Answer, Completion, EngineChoice, Queue, QueueOptions, Request, Waker};
-pub use subfile::{Kind, Role, SubfileId};
+pub use queue::{Completion, EngineChoice, Queue, QueueOptions, Reply, Request, Waker};
+pub use subfile::{SubfileId, SubfileKind, SubfileRole};

@@ -6,7 +6,7 @@ use pario_proto::{
     CheckDepth, DiskId, Failure, FileId, FoundDescription, FoundRights, FoundSubfile, Layout,
     Reply, SUBFILES_LISTED, SubfileIndex,
 };
-use pario_store::{Description, Kind, Rights, StoreError, SubfileId};
+use pario_store::{Description, Rights, StoreError, SubfileId, SubfileKind};
 
 use super::Position;
 use crate::disks::NodeDisk;
@@ -61,10 +61,10 @@ fn inspect(
     disk: &NodeDisk,
     (id, file, index): Position,
     subfile: SubfileId,
-    kind: Kind,
+    kind: SubfileKind,
     depth: CheckDepth,
 ) -> FoundSubfile {
-    let is_extents = kind == Kind::Extents;
+    let is_extents = kind == SubfileKind::Extents;
     let described = disk.disk().description(subfile);
     let is_poisoned = !is_extents && disk.disk().is_poisoned(subfile).unwrap_or(false);
     let description = described.map_err(|error| error.to_string()).and_then(found_description);

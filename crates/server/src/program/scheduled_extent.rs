@@ -11,7 +11,7 @@ use pario_proto::{
     CutPiece, ExtentPlacement, Failure, ProcessRequest, Reply, ReplyMessage, Request,
     SubfileLocation,
 };
-use pario_store::{AtHand, Extent, ExtentFile};
+use pario_store::{Extent, ExtentFile, ExtentPeek};
 use parking_lot::Mutex;
 
 use super::reader::reader_of;
@@ -283,10 +283,10 @@ fn one_piece(answer: ReplyMessage<Bulk>) -> Result<Bulk, Failure> {
 /// exist. A read reports a damaged extent.
 fn cached_extent(open: &OpenSubfile, place: ExtentPlacement) -> Option<Option<Extent>> {
     let Some(file) = &open.file else { return Some(None) };
-    match file.at_hand(place.extent.0) {
-        Ok(AtHand::Extent(extent)) => Some(Some(extent)),
-        Ok(AtHand::Absent) => Some(None),
-        Ok(AtHand::Unknown) | Err(_) => None,
+    match file.peek(place.extent.0) {
+        Ok(ExtentPeek::Extent(extent)) => Some(Some(extent)),
+        Ok(ExtentPeek::Absent) => Some(None),
+        Ok(ExtentPeek::Unknown) | Err(_) => None,
     }
 }
 
@@ -307,7 +307,7 @@ pub fn read_extent(
     file: &ExtentFile,
     place: ExtentPlacement,
 ) -> Result<Option<Extent>, Failure> {
-    let read = file.read_of_many(place.extent.0);
+    let read = file.read_prefetching_index(place.extent.0);
     let found = read.map_err(|error| disk.failure(error, file.id(), "read an extent"))?;
     if let Some(extent) = &found {
         disk.load.read(len_of(extent));

@@ -150,7 +150,7 @@ fn read(
     for range in ranges {
         let len = usize::try_from(range.len).unwrap_or(total);
         let count = flat
-            .read_at(range.offset, &mut buffer[filled..filled + len])
+            .read_at(&mut buffer[filled..filled + len], range.offset)
             .map_err(|error| disk.failure(error, flat.id(), "read"))?;
         filled += count;
         lens.push(count as u64);
@@ -195,7 +195,7 @@ fn write(
             left -= now.len();
             rest = later;
         }
-        flat.write_vectored_at(range.offset, &mut slices)
+        flat.write_vectored_at(&mut slices, range.offset)
             .map_err(|error| disk.failure(error, flat.id(), "write"))?;
     }
     disk.load.written(total as u64);

@@ -1,9 +1,9 @@
-//! An extent as it lies on the disk: a head of 64 bytes, the caller's header, the body, zeros up
+//! The block of an extent on the disk: a head of 64 bytes, the caller's header, the body, zeros up
 //! to the next granule.
 //!
-//! The head says whose extent it is and which version, so that the index of a subfile could be
-//! made again from its data alone; the checksum covers head, header and body and stands in the
-//! index too, so a block that is whole but not the one expected is found out.
+//! The head names subfile, index and version of the extent, so that the index of a subfile could be
+//! rebuilt from its data alone. The checksum covers head, header and body. The index holds it too,
+//! so that a read detects a block that is whole but not the expected one.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use crate::buffer::{Buffer, BufferPool};
 use crate::checksum::checksum;
 use crate::error::StoreError;
-use crate::index::Value;
+use crate::index::TreeValue;
 use crate::subfile::SubfileId;
 
 /// Header and body of an extent together have at most this many bytes.
@@ -23,13 +23,13 @@ pub const EXTENT_LIMIT_BYTES: usize = 128 << 20;
 /// The largest extent index.
 pub const MAX_EXTENT_INDEX: u64 = (1 << 48) - 1;
 
-pub(crate) const HEAD_BYTES: usize = size_of::<Head>();
+pub(crate) const HEAD_BYTES: usize = size_of::<BlockHead>();
 const MAGIC: [u8; 4] = *b"PEXT";
 const CHECKSUM_AT: Range<usize> = 56..64;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Head {
+struct BlockHead {
     magic: [u8; 4],
     subfile_index: U32,
     file: U128,
@@ -41,9 +41,9 @@ struct Head {
     checksum: U64,
 }
 
-/// Where an extent is, as the index knows it.
+/// The index entry of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct ExtentEntry {
     /// First granule in the data file.
     pub(crate) position: u64,
     pub(crate) header_len: u32,
@@ -51,48 +51,51 @@ pub(crate) struct Entry {
     pub(crate) checksum: u64,
 }
 
-impl Entry {
-    pub(crate) fn to_value(self) -> Value {
+impl ExtentEntry {
+    pub(crate) fn to_value(self) -> TreeValue {
         let lengths = u64::from(self.header_len) | u64::from(self.body_len) << 32;
         [self.position, lengths, self.checksum]
     }
 
-    pub(crate) fn from_value(value: Value) -> Self {
+    pub(crate) fn from_value(value: TreeValue) -> Self {
         let [position, lengths, checksum] = value;
         let low = |word: u64| u32::try_from(word & u64::from(u32::MAX)).expect("masked");
         Self { position, header_len: low(lengths), body_len: low(lengths >> 32), checksum }
     }
 
-    /// Header and body.
+    /// Length of header and body.
     pub(crate) fn payload_bytes(self) -> u64 {
         u64::from(self.header_len) + u64::from(self.body_len)
     }
 
-    pub(crate) fn run(self, granule_bytes: u32) -> Run {
-        Run { position: self.position, granules: granules_for(self.payload_bytes(), granule_bytes) }
+    pub(crate) fn run(self, granule_bytes: u32) -> GranuleRun {
+        GranuleRun {
+            position: self.position,
+            granules: granules_for(self.payload_bytes(), granule_bytes),
+        }
     }
 }
 
 /// Consecutive granules of the data file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct GranuleRun {
     pub(crate) position: u64,
     pub(crate) granules: u64,
 }
 
-impl Run {
+impl GranuleRun {
     pub(crate) fn end(self) -> u64 {
         self.position.saturating_add(self.granules)
     }
 }
 
-/// Granules that a payload takes, head included.
+/// The granules that a payload occupies together with its head.
 pub(crate) fn granules_for(payload_bytes: u64, granule_bytes: u32) -> u64 {
     (payload_bytes + HEAD_BYTES as u64).div_ceil(u64::from(granule_bytes))
 }
 
-/// Memory for an extent to be written: fill header and body, then give it to a write. It goes to
-/// the disk as it is.
+/// Memory for an extent to write. The caller fills header and body and passes it to a write, which
+/// sends it to the disk without a copy.
 #[derive(Debug)]
 pub struct ExtentBuffer {
     buffer: Buffer,
@@ -123,13 +126,13 @@ impl ExtentBuffer {
         Ok(new)
     }
 
-    /// The header, to be filled.
+    /// The header, for the caller to fill.
     pub fn header_mut(&mut self) -> &mut [u8] {
         let end = HEAD_BYTES + self.header_len as usize;
         &mut self.buffer[HEAD_BYTES..end]
     }
 
-    /// The body, to be filled.
+    /// The body, for the caller to fill.
     pub fn body_mut(&mut self) -> &mut [u8] {
         let start = HEAD_BYTES + self.header_len as usize;
         let end = start + self.body_len as usize;
@@ -140,7 +143,7 @@ impl ExtentBuffer {
         u64::from(self.header_len) + u64::from(self.body_len)
     }
 
-    /// Writes the head and clears the padding; the answer is the entry for the index.
+    /// Writes the head and clears the padding; returns the entry for the index.
     pub(crate) fn seal(
         &mut self,
         subfile: SubfileId,
@@ -148,8 +151,8 @@ impl ExtentBuffer {
         version: u64,
         position: u64,
         disk_bytes: usize,
-    ) -> Entry {
-        let head = Head {
+    ) -> ExtentEntry {
+        let head = BlockHead {
             magic: MAGIC,
             subfile_index: U32::new(subfile.index),
             file: U128::new(subfile.file),
@@ -165,7 +168,7 @@ impl ExtentBuffer {
         let checksum = block_checksum(&self.buffer[..end]);
         self.buffer[CHECKSUM_AT].copy_from_slice(&checksum.to_le_bytes());
         self.buffer[end..disk_bytes].fill(0);
-        Entry { position, header_len: self.header_len, body_len: self.body_len, checksum }
+        ExtentEntry { position, header_len: self.header_len, body_len: self.body_len, checksum }
     }
 
     pub(crate) fn into_buffer(self) -> Buffer {
@@ -173,7 +176,7 @@ impl ExtentBuffer {
     }
 }
 
-/// An extent that was read. Clones share the same memory.
+/// An extent in memory. Clones share the memory.
 #[derive(Clone, Debug)]
 pub struct Extent {
     buffer: Arc<Buffer>,
@@ -183,13 +186,14 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Takes a block that was read or written; what does not fit to the entry is an error.
+    /// Makes an extent of a block that matches its index entry; otherwise returns the buffer and the
+    /// reason.
     pub(crate) fn verify(
         buffer: Buffer,
         read_bytes: usize,
         subfile: SubfileId,
         index: u64,
-        entry: Entry,
+        entry: ExtentEntry,
     ) -> Result<Self, (Buffer, &'static str)> {
         match check_block(&buffer[..read_bytes.min(buffer.len())], subfile, index, entry) {
             Ok(()) => Ok(Self::trusted(buffer, entry)),
@@ -197,9 +201,9 @@ impl Extent {
         }
     }
 
-    /// Takes a block that is known to fit.
-    pub(crate) fn trusted(buffer: Buffer, entry: Entry) -> Self {
-        let Entry { header_len, body_len, checksum, .. } = entry;
+    /// Makes an extent of a block that is known to match its index entry.
+    pub(crate) fn trusted(buffer: Buffer, entry: ExtentEntry) -> Self {
+        let ExtentEntry { header_len, body_len, checksum, .. } = entry;
         Self { buffer: Arc::new(buffer), header_len, body_len, checksum }
     }
 
@@ -218,15 +222,15 @@ impl Extent {
         self.checksum
     }
 
-    /// Bytes of memory it keeps.
+    /// The bytes of memory that it occupies.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.buffer.len() as u64
     }
 }
 
-/// What a block says of itself, if it is one of this subfile's.
+/// Index and payload length that a block of this subfile names; `None` for other bytes.
 pub(crate) fn read_head(block: &[u8], subfile: SubfileId) -> Option<(u64, u64)> {
-    let (head, _) = Head::ref_from_prefix(block).ok()?;
+    let (head, _) = BlockHead::ref_from_prefix(block).ok()?;
     let ours = head.magic == MAGIC
         && head.file.get() == subfile.file
         && head.subfile_index.get() == subfile.index;
@@ -234,18 +238,18 @@ pub(crate) fn read_head(block: &[u8], subfile: SubfileId) -> Option<(u64, u64)> 
     ours.then_some((head.index.get(), payload))
 }
 
-/// Checks a block against what the index says of it.
+/// Checks a block against its index entry.
 pub(crate) fn check_block(
     block: &[u8],
     subfile: SubfileId,
     index: u64,
-    entry: Entry,
+    entry: ExtentEntry,
 ) -> Result<(), &'static str> {
     let end = HEAD_BYTES as u64 + entry.payload_bytes();
     let Some(block) = usize::try_from(end).ok().and_then(|end| block.get(..end)) else {
         return Err("the data file ends before the extent does");
     };
-    let (head, _) = Head::ref_from_prefix(block).map_err(|_| "the head is cut off")?;
+    let (head, _) = BlockHead::ref_from_prefix(block).map_err(|_| "the head is cut off")?;
     let stored = head.checksum.get();
     let ours = head.magic == MAGIC
         && head.file.get() == subfile.file
@@ -254,17 +258,17 @@ pub(crate) fn check_block(
         && head.header_len.get() == entry.header_len
         && head.body_len.get() == entry.body_len;
     if !ours {
-        Err("its head belongs to something else than the index says")
+        Err("its head names another extent than the index")
     } else if stored != entry.checksum {
         Err("its checksum is not the one in the index")
     } else if block_checksum(block) != entry.checksum {
-        Err("its content does not fit to its checksum")
+        Err("its content does not match its checksum")
     } else {
         Ok(())
     }
 }
 
-/// The checksum of a block, taken with zeros in its own place.
+/// The checksum of a block, computed with zeros in its own bytes.
 fn block_checksum(block: &[u8]) -> u64 {
     checksum(&[&block[..CHECKSUM_AT.start], &[0; 8], &block[CHECKSUM_AT.end..]])
 }
@@ -295,7 +299,8 @@ mod tests {
 
     #[test]
     fn an_entry_fits_into_three_words() {
-        let entry = Entry { position: 1 << 39, header_len: 5, body_len: u32::MAX, checksum: !7 };
-        assert_eq!(Entry::from_value(entry.to_value()), entry);
+        let entry =
+            ExtentEntry { position: 1 << 39, header_len: 5, body_len: u32::MAX, checksum: !7 };
+        assert_eq!(ExtentEntry::from_value(entry.to_value()), entry);
     }
 }

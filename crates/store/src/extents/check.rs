@@ -1,25 +1,25 @@
-//! Checking a whole extent subfile: does everything fit together, is everything readable?
+//! Checks of a whole extent subfile: consistency of the index, and checksums of all extents.
 
-use super::block::{Entry, MAX_EXTENT_INDEX, Run};
-use super::shared::{Shared, State};
+use super::block::{ExtentEntry, GranuleRun, MAX_EXTENT_INDEX};
+use super::open_file::{ExtentFileState, OpenExtentFile};
 use super::{Caching, ExtentFile};
 use crate::error::StoreError;
-use crate::index::Load;
+use crate::index::PageLoad;
 
-/// How thoroughly [`ExtentFile::check`] looks.
+/// How much [`ExtentFile::check`] verifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckDepth {
-    /// The index alone: every granule belongs to one extent, or is free, or waits.
+    /// The index alone: every granule belongs to one extent, or is free, reserved or in limbo.
     Index,
-    /// The index, and every extent is read and its checksum verified.
+    /// The index, and the checksum of every extent.
     Content,
 }
 
 impl ExtentFile {
-    /// Looks for contradictions and damage; the answer lists them, and is empty if all is well.
-    /// It takes time and memory in proportion to the number of extents.
+    /// Returns the contradictions and damage that it finds; an empty list if there are none. It
+    /// takes time and memory in proportion to the number of extents.
     pub fn check(&self, depth: CheckDepth) -> Result<Vec<StoreError>, StoreError> {
-        let mut problems = self.shared.check_index_pages()?;
+        let mut problems = self.inner.check_index_pages()?;
         if depth == CheckDepth::Content {
             for info in self.list(0..=MAX_EXTENT_INDEX) {
                 match info.and_then(|info| self.read_with(info.index, Caching::Bypass)) {
@@ -33,20 +33,20 @@ impl ExtentFile {
     }
 }
 
-impl Shared {
+impl OpenExtentFile {
     fn check_index_pages(&self) -> Result<Vec<StoreError>, StoreError> {
         let mut state = self.state.lock();
-        let mut runs: Vec<(Run, &'static str, Option<u64>)> = Vec::new();
+        let mut runs: Vec<(GranuleRun, &'static str, Option<u64>)> = Vec::new();
         let (mut count, mut live_bytes) = (0, 0);
-        let State { pages, extents, space, .. } = &mut *state;
+        let ExtentFileState { pages, extents, space, .. } = &mut *state;
         let mut extent = |index, value| {
-            let entry = Entry::from_value(value);
+            let entry = ExtentEntry::from_value(value);
             count += 1;
             live_bytes += entry.payload_bytes();
             runs.push((entry.run(self.granule_bytes), "an extent", Some(index)));
             true
         };
-        let scanned = extents.scan(pages, 0, Load::Wait, &mut extent);
+        let scanned = extents.scan(pages, 0, PageLoad::Wait, &mut extent);
         scanned.map_err(|fault| self.fault(fault, None))?;
         let mut free_runs = Vec::new();
         let scanned = space.scan(pages, &mut |run| free_runs.push(run));
@@ -55,27 +55,36 @@ impl Shared {
         runs.extend(state.limbo.iter().map(|(_, run)| (*run, "a replaced extent", None)));
         let reserved = state.reserved.iter();
         runs.extend(reserved.map(|(&position, &granules)| {
-            (Run { position, granules }, "an extent being written", None)
+            (GranuleRun { position, granules }, "an extent being written", None)
         }));
         runs.sort_by_key(|(run, ..)| run.position);
         let mut problems = Vec::new();
-        let mut problem = |extent, what: String| problems.push(self.place.damaged(extent, what));
+        let mut problem = |extent, what: String| problems.push(self.context.damaged(extent, what));
         let mut expected = 0;
         for (run, what, extent) in runs {
             if run.position > expected {
                 let lost = run.position - expected;
-                problem(None, format!("{lost} granules at {expected} belong to nothing"));
+                problem(
+                    None,
+                    format!("{lost} granules at {expected} belong to no extent and are not free"),
+                );
             } else if run.position < expected {
-                problem(extent, format!("{what} at {} overlaps what is before it", run.position));
+                problem(extent, format!("{what} at {} overlaps the run before it", run.position));
             }
             expected = expected.max(run.end());
         }
         let end = state.space.end();
         if expected != end {
-            problem(None, format!("the data ends at {end}, its parts at {expected}"));
+            let what = format!("the data ends at granule {end}, and its last run at {expected}");
+            problem(None, what);
         }
         if (count, live_bytes) != (state.count, state.live_bytes) {
-            problem(None, "the number of extents or of their bytes is wrong".into());
+            let (extents, bytes) = (state.count, state.live_bytes);
+            let what = format!(
+                "the superblock counts {extents} extents with {bytes} bytes, and the index has \
+                 {count} with {live_bytes}"
+            );
+            problem(None, what);
         }
         Ok(problems)
     }

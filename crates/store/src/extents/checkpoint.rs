@@ -1,41 +1,41 @@
-//! Writing the index to the disk, while the subfile is in use.
+//! Checkpoints: the store writes the index to the disk while the subfile is in use.
 //!
-//! Order: the state is frozen and the journal goes on in a new segment → data and old segments
-//! are synced → the frozen pages are written and synced → the superblock is written and synced →
-//! the old segments go. At every point the newest durable superblock and the segments that follow
-//! it describe every change.
+//! Order: freeze the state and continue the journal in a new segment → sync the data file and the
+//! old segments → write and sync the frozen pages → write and sync the superblock → remove the old
+//! segments. At every point the newest durable superblock and the segments that follow it describe
+//! every change.
 
 use std::io;
 use std::sync::Arc;
 
-use super::block::Run;
+use super::block::GranuleRun;
 use super::journal::{Segment, SegmentHead};
-use super::shared::{Shared, State};
+use super::open_file::{ExtentFileState, OpenExtentFile};
 use crate::error::StoreError;
-use crate::index::{Frozen, PAGE_BYTES, Superblock};
-use crate::medium::{MediumFile, OpenHow};
+use crate::index::{FrozenPages, PAGE_BYTES, Superblock};
+use crate::medium::{MediumFile, OpenMode};
 
-impl Shared {
-    /// Brings the index on the disk up to date and makes everything durable.
+impl OpenExtentFile {
+    /// Writes a checkpoint and makes all changes durable.
     pub(crate) fn checkpoint(&self) -> Result<(), StoreError> {
         if self.read_only {
             return Ok(());
         }
-        let _one_at_a_time = self.checkpointing.lock();
-        self.checkpoint_alone()
+        let _checkpointing = self.checkpointing.lock();
+        self.checkpoint_locked()
     }
 
-    /// The same, unless somebody else has meanwhile done what was urgent.
-    pub(crate) fn checkpoint_if_urgent(&self) -> Result<(), StoreError> {
-        let _one_at_a_time = self.checkpointing.lock();
-        if self.is_urgent(&self.state.lock()) {
-            self.checkpoint_alone()
+    /// Writes a checkpoint, unless another thread has done so while this one waited.
+    pub(crate) fn checkpoint_if_needed_now(&self) -> Result<(), StoreError> {
+        let _checkpointing = self.checkpointing.lock();
+        if self.needs_checkpoint_now(&self.state.lock()) {
+            self.checkpoint_locked()
         } else {
             self.check_writable("checkpoint")
         }
     }
 
-    fn checkpoint_alone(&self) -> Result<(), StoreError> {
+    fn checkpoint_locked(&self) -> Result<(), StoreError> {
         self.check_writable("checkpoint")?;
         if !self.state.lock().needs_checkpoint {
             return self.sync();
@@ -49,24 +49,24 @@ impl Shared {
             return Err(error);
         }
         state.pages.complete();
-        let superfluous = state.older_segments.len().min(segments);
-        for (number, _) in state.older_segments.drain(..superfluous) {
-            // A segment that stays is older than the superblock and removed at the next opening.
+        let obsolete = state.older_segments.len().min(segments);
+        for (number, _) in state.older_segments.drain(..obsolete) {
+            // If this fails, the next opening removes the segment: it is older than the superblock.
             let _ = self.medium.remove_file(&self.segment_path(number));
         }
-        // Pages behind the end are free, and none has been written since the freeze.
+        // Pages behind the end are free, and no page was written there since the freeze.
         let _ = self.index_file.set_len(frozen.end * PAGE_BYTES as u64);
         self.trim(&mut state);
         Ok(())
     }
 
-    /// Fixes what the checkpoint contains, and makes durable what it refers to. The last answer
-    /// is the number of segments that it makes superfluous.
-    fn freeze(&self) -> Result<(Frozen, Superblock, usize), StoreError> {
+    /// Fixes the content of the checkpoint and syncs the files that it refers to. The last value is
+    /// the number of segments that the checkpoint makes obsolete.
+    fn freeze(&self) -> Result<(FrozenPages, Superblock, usize), StoreError> {
         let syncing = self.syncing.lock();
         let number = self.state.lock().segment.as_ref().map_or(1, |segment| segment.number + 1);
         let file = self.create_segment(number)?;
-        let (frozen, superblock, files, superfluous, through) = {
+        let (frozen, superblock, files, obsolete, through) = {
             let mut state = self.state.lock();
             let first_sequence = state.segment.as_ref().map_or(1, Segment::next_sequence);
             let head = SegmentHead {
@@ -76,12 +76,12 @@ impl Shared {
                 whole_records: 0,
                 held: state.held_runs(),
             };
-            let begun = Segment::begin(file, self.place.subfile, &head, &[]);
+            let begun = Segment::begin(file, self.context.subfile, &head, &[]);
             let segment = match begun {
                 Ok(segment) => segment,
                 Err(error) => {
                     let _ = self.medium.remove_file(&self.segment_path(number));
-                    return Err(self.place.io(error, "beginning a journal segment"));
+                    return Err(self.context.io(error, "begin a journal segment of"));
                 }
             };
             if let Some(old) = state.segment.replace(segment) {
@@ -91,8 +91,8 @@ impl Shared {
             state.needs_checkpoint = false;
             let frozen = state.pages.freeze();
             let superblock = self.superblock(&state, &frozen, number);
-            let superfluous = state.older_segments.len();
-            (frozen, superblock, state.segment_files(), superfluous, state.changed)
+            let obsolete = state.older_segments.len();
+            (frozen, superblock, state.segment_files(), obsolete, state.changed)
         };
         let synced = self.sync_files(&files);
         let mut state = self.state.lock();
@@ -102,37 +102,42 @@ impl Shared {
         }
         drop(state);
         drop(syncing);
-        Ok((frozen, superblock, superfluous))
+        Ok((frozen, superblock, obsolete))
     }
 
     fn create_segment(&self, number: u64) -> Result<Arc<dyn MediumFile>, StoreError> {
         let path = self.segment_path(number);
-        let how = OpenHow { create: true, write: true, direct_alignment: None };
+        let mode = OpenMode { create: true, write: true, direct_alignment: None };
         let create = || {
-            let file = match self.medium.open(&path, how) {
-                // Left behind by an attempt that ran out of space.
+            let file = match self.medium.open(&path, mode) {
+                // An earlier attempt ran out of space and left it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     self.medium.remove_file(&path)?;
-                    self.medium.open(&path, how)?
+                    self.medium.open(&path, mode)?
                 }
                 other => other?,
             };
             self.medium.sync_dir(&self.dir.read())?;
             Ok(file)
         };
-        create().map_err(|error| self.place.io(error, "beginning a journal segment"))
+        create().map_err(|error| self.context.io(error, "begin a journal segment of"))
     }
 
     fn segment_path(&self, number: u64) -> String {
         format!("{}/{}", self.dir.read(), Segment::file_name(number))
     }
 
-    fn superblock(&self, state: &State, frozen: &Frozen, journal_segment: u64) -> Superblock {
+    fn superblock(
+        &self,
+        state: &ExtentFileState,
+        frozen: &FrozenPages,
+        journal_segment: u64,
+    ) -> Superblock {
         let [by_position, by_size] = state.space.trees();
         Superblock {
             generation: frozen.generation,
-            file: self.place.subfile.file,
-            subfile_index: self.place.subfile.index,
+            file: self.context.subfile.file,
+            subfile_index: self.context.subfile.index,
             trees: [state.extents.root(), by_position.root(), by_size.root()],
             free_list: frozen.free_list,
             page_end: frozen.end,
@@ -144,31 +149,35 @@ impl Shared {
         }
     }
 
-    fn write_frozen(&self, frozen: &Frozen, superblock: &Superblock) -> Result<(), StoreError> {
+    fn write_frozen(
+        &self,
+        frozen: &FrozenPages,
+        superblock: &Superblock,
+    ) -> Result<(), StoreError> {
         let written = self.write_pages(frozen);
-        written.map_err(|error| self.place.io(error, "writing the index"))?;
-        let unsynced = |error| self.poison(self.place.io(error, "the sync of the index"));
+        written.map_err(|error| self.context.io(error, "write the index of"))?;
+        let unsynced = |error| self.poison(self.context.io(error, "sync the index of"));
         self.index_file.sync().map_err(unsynced)?;
         let block = superblock.encode();
         let written = self.index_file.write_all_at(&block[..], superblock.position());
-        // A superblock of unknown fate must not be followed by changes that rely on it.
+        // The superblock may be on the disk or not: no change may rely on either.
         written.map_err(unsynced)?;
         self.index_file.sync().map_err(unsynced)
     }
 
-    /// Writes the pages, neighbours together.
-    fn write_pages(&self, frozen: &Frozen) -> io::Result<()> {
-        const AT_ONCE: usize = 256;
-        // Reserved first: a full disk must show before anything is written.
+    /// Writes the pages; consecutive pages with one I/O.
+    fn write_pages(&self, frozen: &FrozenPages) -> io::Result<()> {
+        const PAGES_PER_WRITE: usize = 256;
+        // Reserve the space first: a full disk must show before the first write.
         let end = frozen.end * PAGE_BYTES as u64;
         let len = self.index_file.len()?;
         if end > len {
             self.index_file.allocate(len, end - len)?;
         }
         let mut pages = &frozen.pages[..];
-        let mut bytes = Vec::with_capacity(AT_ONCE.min(pages.len()) * PAGE_BYTES);
+        let mut bytes = Vec::with_capacity(PAGES_PER_WRITE.min(pages.len()) * PAGE_BYTES);
         while let Some((first, _)) = pages.first() {
-            let together = pages.iter().zip(*first..).take(AT_ONCE);
+            let together = pages.iter().zip(*first..).take(PAGES_PER_WRITE);
             let together = together.take_while(|((no, _), expected)| no == expected).count();
             bytes.clear();
             for (_, page) in &pages[..together] {
@@ -180,19 +189,19 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives the file system back what lies behind the last extent.
-    fn trim(&self, state: &mut State) {
+    /// Returns the space behind the last extent to the file system, if it is much.
+    fn trim(&self, state: &mut ExtentFileState) {
         let end = state.space.end();
-        // What is about to be written again is worth keeping.
+        // The next writes use a small reserve.
         if state.allocated_end > end + end / 16 + (1 << 20) / u64::from(self.granule_bytes) {
             self.trim_to_end(state);
         }
     }
 
     /// Cuts the data file behind the last extent.
-    pub(crate) fn trim_to_end(&self, state: &mut State) {
+    pub(crate) fn trim_to_end(&self, state: &mut ExtentFileState) {
         let end = state.space.end();
-        // Nothing is lost if it fails: the space stays reserved for us.
+        // If it fails, the space stays reserved for this file.
         if !self.read_only
             && state.allocated_end > end
             && self.data.set_len(self.byte_position(end)).is_ok()
@@ -202,12 +211,12 @@ impl Shared {
     }
 }
 
-impl State {
-    /// Runs that are neither free nor part of an extent.
-    fn held_runs(&self) -> Vec<Run> {
+impl ExtentFileState {
+    /// Runs that are neither free nor part of an extent: in limbo or reserved.
+    fn held_runs(&self) -> Vec<GranuleRun> {
         let limbo = self.limbo.iter().map(|(_, run)| *run);
         let reserved =
-            self.reserved.iter().map(|(&position, &granules)| Run { position, granules });
+            self.reserved.iter().map(|(&position, &granules)| GranuleRun { position, granules });
         limbo.chain(reserved).collect()
     }
 }

@@ -1,12 +1,12 @@
 //! The journal: every change of an extent subfile since its checkpoint.
 //!
-//! A journal is a chain of segment files `journal.N`. A segment starts with a head; then come
-//! records of 64 bytes with consecutive sequence numbers. A record is in the kernel's hands before
-//! the change it describes is acknowledged, so it survives the death of the process.
+//! A journal is a chain of segment files `journal.N`. A segment starts with a head; records of 64
+//! bytes with consecutive sequence numbers follow. The store writes a record to the kernel before it
+//! acknowledges the change, so that the change survives the death of the process.
 //!
-//! After a power loss a segment may have holes: records that were never made durable. Reading
-//! stops at the first hole. A [`Change::Synced`] record behind a hole, however, proves that what
-//! is missing there had been durable: that is damage, and an error.
+//! After a power loss a segment may have holes: records that no sync made durable. Recovery reads up
+//! to the first hole. A [`JournalRecord::Synced`] behind a hole, however, proves that the missing
+//! records had been durable: the journal is damaged.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use zerocopy::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::block::{Entry, Run};
+use super::block::{ExtentEntry, GranuleRun};
 use crate::checksum::checksum;
 use crate::medium::MediumFile;
 use crate::subfile::SubfileId;
@@ -23,26 +23,26 @@ pub(crate) const JOURNAL_VERSION: u16 = 1;
 const MAGIC: [u8; 8] = *b"PARIOJNL";
 const RECORD_BYTES: usize = size_of::<RawRecord>();
 const NO_POSITION: u64 = u64::MAX;
-/// Sequence numbers of a subfile's life stay far below this.
+/// A bound of sequence numbers that no subfile reaches.
 const MAX_SEQUENCE: u64 = 1 << 60;
-/// Space is reserved in steps of this size, ahead of its use, so that a full disk still takes the
-/// records of a few hundred deletions.
+/// The step in which a segment reserves space ahead, so that a full disk still takes the records of
+/// a few hundred deletions.
 const STEP_BYTES: u64 = 64 << 10;
 
-/// One change.
+/// A record of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    /// An extent was written or moved.
-    Put { index: u64, entry: Entry, old: Option<Old> },
-    /// An extent was deleted.
-    Delete { index: u64, old: Old },
-    /// Everything up to this sequence number is durable.
+pub(crate) enum JournalRecord {
+    /// A write or compaction has put an extent at a position.
+    Put { index: u64, entry: ExtentEntry, old: Option<PreviousBlock> },
+    /// A caller has deleted an extent.
+    Delete { index: u64, old: PreviousBlock },
+    /// All changes up to this sequence number are durable.
     Synced { through: u64 },
 }
 
-/// Where an extent was before a change.
+/// The block that an extent had before a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Old {
+pub(crate) struct PreviousBlock {
     pub(crate) position: u64,
     pub(crate) payload_bytes: u32,
 }
@@ -51,16 +51,15 @@ pub(crate) struct Old {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHead {
     pub(crate) number: u64,
-    /// The changes start after the checkpoint that names this segment: its own number, or a
-    /// smaller one if recovery put the content of several segments into this one.
+    /// The segment that the checkpoint names after which the records start: `number` itself, or a
+    /// smaller one if recovery has put the content of several segments into this one.
     pub(crate) base: u64,
     pub(crate) first_sequence: u64,
-    /// So many records were written together with the head: without all of them the segment
-    /// does not count.
+    /// The number of records that were written together with the head. A segment without all of
+    /// them is not valid.
     pub(crate) whole_records: u64,
-    /// Runs that are neither free nor in use at the checkpoint: being written, or free as soon as
-    /// what replaced them is durable.
-    pub(crate) held: Vec<Run>,
+    /// Runs that are neither free nor part of an extent at the checkpoint: reserved or in limbo.
+    pub(crate) held: Vec<GranuleRun>,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -100,7 +99,7 @@ const CHECKED_FROM_HEAD: usize = 16;
 const CHECKED_FROM_RECORD: usize = 8;
 const KIND_SHIFT: u32 = 56;
 
-/// A segment that is being written.
+/// The segment to which the store appends.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) number: u64,
@@ -122,12 +121,12 @@ impl Segment {
         (Self::file_name(number) == name).then_some(number)
     }
 
-    /// Writes head and first records into an empty file. It is durable after a sync.
+    /// Writes head and first records into an empty file. A sync makes it durable.
     pub(crate) fn begin(
         file: Arc<dyn MediumFile>,
         subfile: SubfileId,
         head: &SegmentHead,
-        records: &[Change],
+        records: &[JournalRecord],
     ) -> io::Result<Self> {
         let mut bytes = encode_head(subfile, head);
         let mut sequence = head.first_sequence;
@@ -144,8 +143,8 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Goes on behind the last record of a segment that was read.
-    pub(crate) fn go_on(file: Arc<dyn MediumFile>, read: &ReadSegment) -> io::Result<Self> {
+    /// Continues behind the last record of a segment that was read.
+    pub(crate) fn resume(file: Arc<dyn MediumFile>, read: &ReadSegment) -> io::Result<Self> {
         let reserved_end = file.len()?;
         Ok(Self {
             number: read.head.number,
@@ -156,14 +155,14 @@ impl Segment {
         })
     }
 
-    /// Appends a record; the answer is its sequence number. A failed append leaves no trace that
-    /// counts: the next one takes the same place.
-    pub(crate) fn append(&mut self, change: Change) -> io::Result<u64> {
+    /// Appends a record; returns its sequence number. After a failure the next append overwrites the
+    /// same bytes.
+    pub(crate) fn append(&mut self, change: JournalRecord) -> io::Result<u64> {
         let sequence = self.next_sequence;
         let record = encode(self.number, sequence, change);
         let end = self.end + RECORD_BYTES as u64;
-        // The half step of reserve is for deletions: they make space.
-        let ahead = if matches!(change, Change::Put { .. }) { STEP_BYTES / 2 } else { 0 };
+        // Half a step stays reserved for deletions, which free space.
+        let ahead = if matches!(change, JournalRecord::Put { .. }) { STEP_BYTES / 2 } else { 0 };
         self.reserve(end + ahead)?;
         self.file.write_all_at(record.as_bytes(), self.end)?;
         self.end = end;
@@ -176,7 +175,7 @@ impl Segment {
         self.next_sequence
     }
 
-    /// Bytes written.
+    /// The length in bytes, up to the last record.
     pub(crate) fn len_bytes(&self) -> u64 {
         self.end
     }
@@ -191,22 +190,22 @@ impl Segment {
     }
 }
 
-/// A segment as found on the disk.
+/// A segment that recovery has read.
 #[derive(Debug)]
 pub(crate) struct ReadSegment {
     pub(crate) head: SegmentHead,
     /// The records before the first hole, from `head.first_sequence` on.
-    pub(crate) records: Vec<Change>,
-    /// Whether there is anything behind the records.
+    pub(crate) records: Vec<JournalRecord>,
+    /// Whether bytes other than zero follow the records.
     pub(crate) has_more: bool,
-    /// The largest sequence number that a record behind the hole says is durable.
+    /// The largest sequence number in a [`JournalRecord::Synced`] behind the hole.
     pub(crate) synced_behind_hole: Option<u64>,
 }
 
-/// Why a segment cannot be used.
+/// Why recovery cannot use a segment.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BadSegment {
-    /// Head or first records are damaged or were never durable.
+    /// Head or first records are damaged, or were never durable.
     NotWhole,
     Newer(u16),
 }
@@ -240,7 +239,7 @@ impl ReadSegment {
         let mut synced_behind_hole = None;
         for slot in slots {
             has_more |= slot.iter().any(|&byte| byte != 0);
-            if let Some((_, Change::Synced { through })) = decode(slot, number) {
+            if let Some((_, JournalRecord::Synced { through })) = decode(slot, number) {
                 synced_behind_hole = synced_behind_hole.max(Some(through));
             }
         }
@@ -251,7 +250,7 @@ impl ReadSegment {
     }
 }
 
-/// Where the records of a segment start.
+/// The position of the first record of a segment.
 fn records_at(held_count: usize) -> u64 {
     let bytes = size_of::<RawHead>() + held_count * 16;
     bytes.next_multiple_of(RECORD_BYTES) as u64
@@ -307,7 +306,7 @@ fn decode_head(bytes: &[u8], subfile: SubfileId, number: u64) -> Result<SegmentH
     let runs = &bytes[size_of::<RawHead>()..][..held_count * 16];
     let held = runs
         .chunks_exact(16)
-        .map(|run| Run { position: word(&run[..8]), granules: word(&run[8..]) });
+        .map(|run| GranuleRun { position: word(&run[..8]), granules: word(&run[8..]) });
     Ok(SegmentHead {
         number,
         base: raw.base.get(),
@@ -317,7 +316,7 @@ fn decode_head(bytes: &[u8], subfile: SubfileId, number: u64) -> Result<SegmentH
     })
 }
 
-fn encode(segment: u64, sequence: u64, change: Change) -> RawRecord {
+fn encode(segment: u64, sequence: u64, change: JournalRecord) -> RawRecord {
     let low = u32::try_from(segment & u64::from(u32::MAX)).expect("masked");
     let mut raw = RawRecord {
         checksum: U64::ZERO,
@@ -331,12 +330,12 @@ fn encode(segment: u64, sequence: u64, change: Change) -> RawRecord {
         old_payload: U32::ZERO,
         segment: U32::new(low),
     };
-    let mut set_old = |old: Old| {
+    let mut set_old = |old: PreviousBlock| {
         raw.old_position = U64::new(old.position);
         raw.old_payload = U32::new(old.payload_bytes);
     };
     match change {
-        Change::Put { index, entry, old } => {
+        JournalRecord::Put { index, entry, old } => {
             old.map(&mut set_old);
             raw.kind_and_index = U64::new(1 << KIND_SHIFT | index);
             raw.position = U64::new(entry.position);
@@ -344,11 +343,11 @@ fn encode(segment: u64, sequence: u64, change: Change) -> RawRecord {
             raw.header_len = U32::new(entry.header_len);
             raw.body_len = U32::new(entry.body_len);
         }
-        Change::Delete { index, old } => {
+        JournalRecord::Delete { index, old } => {
             set_old(old);
             raw.kind_and_index = U64::new(2 << KIND_SHIFT | index);
         }
-        Change::Synced { through } => {
+        JournalRecord::Synced { through } => {
             raw.kind_and_index = U64::new(3 << KIND_SHIFT);
             raw.position = U64::new(through);
         }
@@ -357,7 +356,7 @@ fn encode(segment: u64, sequence: u64, change: Change) -> RawRecord {
     raw
 }
 
-fn decode(slot: &[u8], segment: u64) -> Option<(u64, Change)> {
+fn decode(slot: &[u8], segment: u64) -> Option<(u64, JournalRecord)> {
     let raw = RawRecord::ref_from_bytes(slot).ok()?;
     let fits = u64::from(raw.segment.get()) == segment & u64::from(u32::MAX)
         && checksum(&[&slot[CHECKED_FROM_RECORD..]]) == raw.checksum.get();
@@ -366,13 +365,13 @@ fn decode(slot: &[u8], segment: u64) -> Option<(u64, Change)> {
     }
     let old_position = raw.old_position.get();
     let old = (old_position != NO_POSITION)
-        .then(|| Old { position: old_position, payload_bytes: raw.old_payload.get() });
+        .then(|| PreviousBlock { position: old_position, payload_bytes: raw.old_payload.get() });
     let kind_and_index = raw.kind_and_index.get();
     let index = kind_and_index & ((1 << KIND_SHIFT) - 1);
     let change = match kind_and_index >> KIND_SHIFT {
-        1 => Change::Put {
+        1 => JournalRecord::Put {
             index,
-            entry: Entry {
+            entry: ExtentEntry {
                 position: raw.position.get(),
                 header_len: raw.header_len.get(),
                 body_len: raw.body_len.get(),
@@ -380,8 +379,8 @@ fn decode(slot: &[u8], segment: u64) -> Option<(u64, Change)> {
             },
             old,
         },
-        2 => Change::Delete { index, old: old? },
-        3 => Change::Synced { through: raw.position.get() },
+        2 => JournalRecord::Delete { index, old: old? },
+        3 => JournalRecord::Synced { through: raw.position.get() },
         _ => return None,
     };
     Some((raw.sequence.get(), change))
@@ -390,27 +389,27 @@ fn decode(slot: &[u8], segment: u64) -> Option<(u64, Change)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::medium::{Medium, Memory, OpenHow};
+    use crate::medium::{Medium, MemoryMedium, OpenMode};
 
-    const SUBFILE: SubfileId = SubfileId { file: 9, index: 2, role: crate::Role::Data };
+    const SUBFILE: SubfileId = SubfileId { file: 9, index: 2, role: crate::SubfileRole::Data };
 
-    fn changes() -> Vec<Change> {
-        let entry = Entry { position: 77, header_len: 3, body_len: 1000, checksum: 0xabc };
-        let old = Old { position: 5, payload_bytes: 12 };
+    fn changes() -> Vec<JournalRecord> {
+        let entry = ExtentEntry { position: 77, header_len: 3, body_len: 1000, checksum: 0xabc };
+        let old = PreviousBlock { position: 5, payload_bytes: 12 };
         vec![
-            Change::Put { index: 1 << 40, entry, old: None },
-            Change::Put { index: 2, entry, old: Some(old) },
-            Change::Synced { through: 101 },
-            Change::Delete { index: 2, old },
-            Change::Synced { through: 103 },
+            JournalRecord::Put { index: 1 << 40, entry, old: None },
+            JournalRecord::Put { index: 2, entry, old: Some(old) },
+            JournalRecord::Synced { through: 101 },
+            JournalRecord::Delete { index: 2, old },
+            JournalRecord::Synced { through: 103 },
         ]
     }
 
     fn segment_bytes() -> Vec<u8> {
-        let memory = Memory::untracked();
-        let how = OpenHow { create: true, write: true, direct_alignment: None };
-        let file = memory.open("journal.4", how).unwrap();
-        let held = vec![Run { position: 8, granules: 3 }];
+        let memory = MemoryMedium::untracked();
+        let mode = OpenMode { create: true, write: true, direct_alignment: None };
+        let file = memory.open("journal.4", mode).unwrap();
+        let held = vec![GranuleRun { position: 8, granules: 3 }];
         let head = SegmentHead { number: 4, base: 4, first_sequence: 100, whole_records: 0, held };
         let mut segment = Segment::begin(file, SUBFILE, &head, &[]).unwrap();
         for (i, change) in changes().into_iter().enumerate() {
@@ -423,7 +422,7 @@ mod tests {
     fn a_segment_is_read_back() {
         let read = ReadSegment::decode(&segment_bytes(), SUBFILE, 4).unwrap();
         assert_eq!(read.records, changes());
-        assert_eq!(read.head.held, [Run { position: 8, granules: 3 }]);
+        assert_eq!(read.head.held, [GranuleRun { position: 8, granules: 3 }]);
         assert_eq!((read.has_more, read.synced_behind_hole), (false, None));
         assert_eq!(Segment::number_of(&Segment::file_name(17)), Some(17));
         assert_eq!(Segment::number_of("journal.017"), None);
@@ -443,7 +442,7 @@ mod tests {
                     assert_eq!(read.records, changes()[..hit]);
                     assert!(read.has_more);
                     let later = changes()[hit + 1..].iter().rev().find_map(|change| match change {
-                        Change::Synced { through } => Some(*through),
+                        JournalRecord::Synced { through } => Some(*through),
                         _ => None,
                     });
                     assert_eq!(read.synced_behind_hole, later);

@@ -4,41 +4,42 @@ mod block;
 mod check;
 mod checkpoint;
 mod compaction;
+mod free_space;
 mod journal;
+mod open_file;
 mod recovery;
-mod room;
-mod shared;
-mod space;
+mod reservation;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-pub(crate) use block::Entry;
+pub(crate) use block::ExtentEntry;
 pub use block::{EXTENT_LIMIT_BYTES, Extent, ExtentBuffer, MAX_EXTENT_INDEX};
 pub use check::CheckDepth;
-pub(crate) use recovery::{DESCRIPTION, Opening, create_files};
-pub(crate) use room::{Need, Patience, Reservation, Room};
-pub(crate) use shared::{Found, Limits, Shared, next_opening};
+pub use compaction::{CompactionCursor, CompactionStep};
+pub(crate) use open_file::{ExtentFileLimits, IndexLookup, OpenExtentFile, next_open_id};
+pub(crate) use recovery::{DESCRIPTION, Recovery, create_files};
+pub(crate) use reservation::{Prerequisite, Reservation, Reserve, ReserveAttempts};
 
 use crate::error::StoreError;
-use crate::index::Load;
+use crate::index::PageLoad;
 use crate::subfile::SubfileId;
-use shared::State;
+use open_file::ExtentFileState;
 
 /// Whether a request may use the extent cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Caching {
-    /// Look into the cache, and keep there what is read or written.
+    /// Look the extent up in the cache, and put it there after a read or write.
     #[default]
     Use,
-    /// Go to the disk, and leave the cache to others.
+    /// Access the disk, and leave the cache unchanged.
     Bypass,
 }
 
 /// An open extent subfile. Clones are the same subfile; any number of threads may use them.
 ///
-/// These calls wait for the disk in the calling thread. To have many requests under way from one
-/// thread, see [`crate::Queue`].
+/// These calls block the calling thread until the disk has answered. A [`crate::Queue`] keeps many
+/// requests in flight from one thread.
 ///
 /// ```
 /// # fn main() -> Result<(), pario_store::StoreError> {
@@ -57,21 +58,21 @@ pub enum Caching {
 /// ```
 #[derive(Clone)]
 pub struct ExtentFile {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) inner: Arc<OpenExtentFile>,
 }
 
-/// What [`ExtentFile::at_hand`] knows of an extent.
+/// What [`ExtentFile::peek`] finds without disk I/O.
 #[derive(Clone, Debug)]
-pub enum AtHand {
-    /// It is in the cache.
+pub enum ExtentPeek {
+    /// The cache holds the extent.
     Extent(Extent),
-    /// There is none.
+    /// There is no such extent.
     Absent,
-    /// The disk has to be asked.
+    /// Only the disk can tell.
     Unknown,
 }
 
-/// An extent as [`ExtentFile::list`] shows it.
+/// An entry of [`ExtentFile::list`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtentInfo {
     /// Its index.
@@ -82,138 +83,138 @@ pub struct ExtentInfo {
     pub body_len: u32,
 }
 
-/// What an extent subfile holds and takes.
+/// The content and the disk space of an extent subfile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtentStat {
     /// Number of extents.
     pub extents: u64,
-    /// Their headers and bodies.
+    /// Sum of the lengths of their headers and bodies.
     pub live_bytes: u64,
     /// Bytes that the subfile occupies on the disk: data, index and journal.
     pub disk_bytes: u64,
-    /// Bytes of replaced extents that are free after the next sync.
+    /// Bytes of replaced extents that the next sync frees.
     pub waiting_bytes: u64,
     /// When the files on the disk last changed, in nanoseconds since 1970.
     pub modified_ns: u64,
 }
 
 impl ExtentFile {
-    /// Whose subfile it is.
+    /// The identity of the subfile.
     pub fn id(&self) -> SubfileId {
-        self.shared.place.subfile
+        self.inner.context.subfile
     }
 
-    /// Reads an extent. One that is not there is `None`.
+    /// Reads an extent; `None` if there is none at the index.
     pub fn read(&self, index: u64) -> Result<Option<Extent>, StoreError> {
         self.read_with(index, Caching::Use)
     }
 
     /// Reads an extent, with or without the cache.
     pub fn read_with(&self, index: u64, caching: Caching) -> Result<Option<Extent>, StoreError> {
-        self.shared.read(index, caching, Shared::find_waiting)
+        self.inner.read(index, caching, OpenExtentFile::find_waiting)
     }
 
-    /// Reads an extent, for somebody who will read many: of the index, more is read than is needed.
-    pub fn read_of_many(&self, index: u64) -> Result<Option<Extent>, StoreError> {
-        self.shared.read(index, Caching::Use, Shared::find_of_many)
+    /// Reads an extent like [`ExtentFile::read`], and prefetches the index around its entry: for
+    /// callers that read many extents.
+    pub fn read_prefetching_index(&self, index: u64) -> Result<Option<Extent>, StoreError> {
+        self.inner.read(index, Caching::Use, OpenExtentFile::find_prefetching_index)
     }
 
-    /// What is known of an extent without touching the disk.
+    /// Looks for an extent in memory, without disk I/O.
     ///
     /// ```
     /// # fn main() -> Result<(), pario_store::StoreError> {
     /// # let dir = tempfile::tempdir().unwrap();
-    /// use pario_store::{AtHand, Disk, DiskOptions, ExtentCache, NewSubfile, SubfileId};
+    /// use pario_store::{ExtentPeek, Disk, DiskOptions, ExtentCache, NewSubfile, SubfileId};
     ///
     /// let options = DiskOptions { cache: ExtentCache::new(1 << 20), ..DiskOptions::default() };
     /// let disk = Disk::create(dir.path(), options)?;
     /// let tiles = disk.create_extents(NewSubfile::new(SubfileId::data(1, 0)))?;
     /// tiles.write(7, b"", b"pixels")?;
-    /// assert!(matches!(tiles.at_hand(7)?, AtHand::Extent(tile) if tile.body() == b"pixels"));
-    /// assert!(matches!(tiles.at_hand(8)?, AtHand::Absent));
+    /// assert!(matches!(tiles.peek(7)?, ExtentPeek::Extent(tile) if tile.body() == b"pixels"));
+    /// assert!(matches!(tiles.peek(8)?, ExtentPeek::Absent));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn at_hand(&self, index: u64) -> Result<AtHand, StoreError> {
-        Shared::check_index(index)?;
-        Ok(match self.shared.find(index)? {
-            Found::Absent => AtHand::Absent,
-            Found::Wants(_) => AtHand::Unknown,
-            Found::At(entry) => match self.shared.peek(entry) {
-                Some(extent) => AtHand::Extent(extent),
-                None => AtHand::Unknown,
+    pub fn peek(&self, index: u64) -> Result<ExtentPeek, StoreError> {
+        OpenExtentFile::check_index(index)?;
+        Ok(match self.inner.find(index)? {
+            IndexLookup::Absent => ExtentPeek::Absent,
+            IndexLookup::NeedsPage(_) => ExtentPeek::Unknown,
+            IndexLookup::At(entry) => match self.inner.peek_cache(entry) {
+                Some(extent) => ExtentPeek::Extent(extent),
+                None => ExtentPeek::Unknown,
             },
         })
     }
 
-    /// Writes an extent, in place of what was there before. After a crash it is there whole or
-    /// not at all. The place of what was there is free after a sync; if too much waits for one, or
-    /// the disk is full, a write waits for it.
+    /// Writes an extent and replaces the one that has the index. After a crash the subfile has the
+    /// old extent or the new one, whole. The next sync frees the space of the old one. If too much
+    /// space waits for a sync, or the disk is full, the write waits for that sync.
     pub fn write(&self, index: u64, header: &[u8], body: &[u8]) -> Result<(), StoreError> {
-        let extent = ExtentBuffer::copy_of(&self.shared.pool, header, body)?;
+        let extent = ExtentBuffer::copy_of(&self.inner.pool, header, body)?;
         self.write_buffer(index, extent, Caching::Use)
     }
 
-    /// Writes an extent that was put together in place: its bytes are not copied.
+    /// Writes an extent from its buffer without a copy. Otherwise like [`ExtentFile::write`].
     pub fn write_buffer(
         &self,
         index: u64,
         mut extent: ExtentBuffer,
         caching: Caching,
     ) -> Result<(), StoreError> {
-        let shared = &self.shared;
-        Shared::check_index(index)?;
-        // Brings the pages of the index into memory without holding others up.
-        shared.find_waiting(index)?;
-        let reservation = shared.reserve(index, extent.payload_bytes())?;
-        let entry = shared.seal(&reservation, &mut extent);
-        let bytes = shared.disk_bytes(extent.payload_bytes());
+        let inner = &self.inner;
+        OpenExtentFile::check_index(index)?;
+        // Reads the index pages without the lock of the state, so that other threads go on.
+        inner.find_waiting(index)?;
+        let reservation = inner.reserve(index, extent.payload_bytes())?;
+        let entry = inner.seal(&reservation, &mut extent);
+        let bytes = inner.disk_bytes(extent.payload_bytes());
         let buffer = extent.into_buffer();
-        let position = shared.byte_position(entry.position);
-        if let Err(error) = shared.data.write_all_at(&buffer[..bytes], position) {
-            shared.cancel(&reservation);
+        let position = inner.byte_position(entry.position);
+        if let Err(error) = inner.data.write_all_at(&buffer[..bytes], position) {
+            inner.cancel(&reservation);
             let action = format!("write extent {index} of {}", self.id());
-            return Err(shared.place.disk.io(error, action));
+            return Err(inner.context.disk.io(error, action));
         }
-        shared.commit(&reservation, entry, None)?;
-        shared.keep(Extent::trusted(buffer, entry), entry, caching);
-        shared.after_change();
+        inner.commit(&reservation, entry, None)?;
+        inner.cache_extent(Extent::trusted(buffer, entry), entry, caching);
+        inner.request_maintenance();
         Ok(())
     }
 
     /// Memory for [`ExtentFile::write_buffer`].
     pub fn buffer(&self, header_len: usize, body_len: usize) -> Result<ExtentBuffer, StoreError> {
-        ExtentBuffer::new(&self.shared.pool, header_len, body_len)
+        ExtentBuffer::new(&self.inner.pool, header_len, body_len)
     }
 
-    /// Deletes an extent; the answer says whether it was there.
+    /// Deletes an extent; returns whether it existed.
     pub fn delete(&self, index: u64) -> Result<bool, StoreError> {
-        Shared::check_index(index)?;
-        // Brings the pages of the index into memory without holding others up.
-        self.shared.find_waiting(index)?;
-        let deleted = self.shared.delete(index)?;
-        self.shared.after_change();
+        OpenExtentFile::check_index(index)?;
+        // Reads the index pages without the lock of the state, so that other threads go on.
+        self.inner.find_waiting(index)?;
+        let deleted = self.inner.delete(index)?;
+        self.inner.request_maintenance();
         Ok(deleted)
     }
 
-    /// The extents with indices in a range, in order. What is changed meanwhile may or may not
-    /// be among them.
+    /// The extents with indices in a range, in order. A concurrent change may or may not show.
     pub fn list(
         &self,
         range: RangeInclusive<u64>,
     ) -> impl Iterator<Item = Result<ExtentInfo, StoreError>> + '_ {
-        const AT_ONCE: usize = 256;
+        const BATCH: usize = 256;
         let (mut next, last) = (Some(*range.start()), *range.end());
-        let mut some = Vec::new().into_iter();
+        let mut batch = Vec::new().into_iter();
         std::iter::from_fn(move || {
             loop {
-                if let Some(info) = some.next() {
+                if let Some(info) = batch.next() {
                     return Some(Ok(info));
                 }
                 let from = next.take().filter(|&from| from <= last)?;
-                match self.shared.list_some(from, last, AT_ONCE) {
+                match self.inner.list_some(from, last, BATCH) {
                     Ok((infos, more)) => {
-                        some = infos.into_iter();
+                        batch = infos.into_iter();
                         next = more;
                     }
                     Err(error) => return Some(Err(error)),
@@ -222,51 +223,88 @@ impl ExtentFile {
         })
     }
 
-    /// How many extents there are, and how many bytes their headers and bodies have together; without
-    /// touching the disk.
+    /// The number of extents, and the sum of their header and body lengths; without disk I/O.
     pub fn live(&self) -> (u64, u64) {
-        let state = self.shared.state.lock();
+        let state = self.inner.state.lock();
         (state.count, state.live_bytes)
     }
 
-    /// What the subfile holds and takes.
+    /// The content and the disk space of the subfile.
     pub fn stat(&self) -> Result<ExtentStat, StoreError> {
-        let shared = &self.shared;
+        let inner = &self.inner;
         let (extents, live_bytes, waiting, mut files) = {
-            let state = shared.state.lock();
+            let state = inner.state.lock();
             (state.count, state.live_bytes, state.limbo_granules, state.segment_files())
         };
-        files.extend([shared.data.clone(), shared.index_file.clone()]);
+        files.extend([inner.data.clone(), inner.index_file.clone()]);
         let (mut disk_bytes, mut modified_ns) = (0, 0);
         for file in files {
             let measured =
                 file.allocated_bytes().and_then(|bytes| Ok((bytes, file.modified_ns()?)));
-            let (bytes, time) = measured.map_err(|error| shared.place.io(error, "measuring"))?;
+            let (bytes, time) = measured.map_err(|error| inner.context.io(error, "measure"))?;
             disk_bytes += bytes;
             modified_ns = modified_ns.max(time);
         }
-        let waiting_bytes = shared.byte_position(waiting);
+        let waiting_bytes = inner.byte_position(waiting);
         Ok(ExtentStat { extents, live_bytes, disk_bytes, waiting_bytes, modified_ns })
     }
 
-    /// Makes everything durable that was acknowledged before the call. If it fails, the subfile
-    /// takes no more changes until it is opened again.
+    /// Makes all changes durable that were acknowledged before the call. If it fails, the subfile
+    /// accepts no changes until the caller opens it again.
     pub fn sync(&self) -> Result<(), StoreError> {
-        self.shared.sync()
-    }
-
-    /// Syncs, and brings the index up to date, so that the next opening has nothing to do. Other
-    /// clones stay usable.
-    pub fn close(self) -> Result<(), StoreError> {
-        self.shared.checkpoint()?;
-        self.shared.trim_to_end(&mut self.shared.state.lock());
+        self.inner.sync()?;
+        self.inner.request_maintenance();
         Ok(())
     }
 
-    /// Moves extents together until no space is lost between them. Others may use the subfile
-    /// meanwhile.
+    /// Syncs the subfile and writes a checkpoint, so that the next opening has no journal to replay.
+    /// Other clones stay usable.
+    pub fn close(self) -> Result<(), StoreError> {
+        self.inner.checkpoint()?;
+        self.inner.trim_to_end(&mut self.inner.state.lock());
+        Ok(())
+    }
+
+    /// Moves extents together until no free space is left between them, and returns that space to the
+    /// file system. Other threads may read and write the subfile at the same time.
     pub fn compact(&self) -> Result<(), StoreError> {
-        self.shared.compact()
+        self.inner.compact()
+    }
+
+    /// Runs one step of a compaction, which moves at most a few megabytes: `None` begins one, and the
+    /// cursor of a step continues it. A caller may stop after any step.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario_store::StoreError> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use pario_store::{Disk, DiskOptions, NewSubfile, SubfileId};
+    ///
+    /// let disk = Disk::create(dir.path(), DiskOptions::default())?;
+    /// let tiles = disk.create_extents(NewSubfile::new(SubfileId::data(1, 0)))?;
+    /// for index in 0..100 {
+    ///     tiles.write(index, b"", &[1; 50_000])?;
+    /// }
+    /// for index in 0..90 {
+    ///     tiles.delete(index)?;
+    /// }
+    /// let mut cursor = None;
+    /// loop {
+    ///     let step = tiles.compact_step(cursor)?;
+    ///     println!("{} of {} bytes", step.compact_bytes, step.data_bytes);
+    ///     cursor = step.next;
+    ///     if cursor.is_none() {
+    ///         break;
+    ///     }
+    /// }
+    /// assert!(tiles.stat()?.disk_bytes < 1_000_000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn compact_step(
+        &self,
+        cursor: Option<CompactionCursor>,
+    ) -> Result<CompactionStep, StoreError> {
+        self.inner.compact_step(cursor)
     }
 }
 
@@ -276,24 +314,24 @@ impl std::fmt::Debug for ExtentFile {
     }
 }
 
-impl Shared {
-    /// Reads an extent, in the calling thread.
+impl OpenExtentFile {
+    /// Reads an extent with the lookup `find`.
     fn read(
         &self,
         index: u64,
         caching: Caching,
-        find: impl Fn(&Self, u64) -> Result<Option<Entry>, StoreError>,
+        find: impl Fn(&Self, u64) -> Result<Option<ExtentEntry>, StoreError>,
     ) -> Result<Option<Extent>, StoreError> {
         Self::check_index(index)?;
-        let mut failed: Option<(Entry, &'static str)> = None;
+        let mut failed: Option<(ExtentEntry, &'static str)> = None;
         loop {
             let Some(entry) = find(self, index)? else {
                 return Ok(None);
             };
             match failed {
-                // Nobody has replaced it meanwhile: what was read is what there is.
+                // No other thread has replaced it since: the block itself is damaged.
                 Some((tried, why)) if tried == entry => {
-                    return Err(self.place.damaged(Some(index), why));
+                    return Err(self.context.damaged(Some(index), why));
                 }
                 _ => {}
             }
@@ -304,12 +342,12 @@ impl Shared {
             let mut buffer = self.pool.get(bytes);
             let position = self.byte_position(entry.position);
             let read = self.data.read_at(&mut buffer[..bytes], position).map_err(|error| {
-                let action = format!("read extent {index} of {}", self.place.subfile);
-                self.place.disk.io(error, action)
+                let action = format!("read extent {index} of {}", self.context.subfile);
+                self.context.disk.io(error, action)
             })?;
-            match Extent::verify(buffer, read, self.place.subfile, index, entry) {
+            match Extent::verify(buffer, read, self.context.subfile, index, entry) {
                 Ok(extent) => {
-                    self.keep(extent.clone(), entry, caching);
+                    self.cache_extent(extent.clone(), entry, caching);
                     return Ok(Some(extent));
                 }
                 Err((_, why)) => failed = Some((entry, why)),
@@ -317,28 +355,27 @@ impl Shared {
         }
     }
 
-    /// An extent from the cache, if it has it; who finds none will come again to read it, and is
-    /// counted then.
-    fn peek(&self, entry: Entry) -> Option<Extent> {
-        self.cache.peek(self.opening, entry.position, entry.checksum)
+    /// An extent from the cache. A miss is not counted: the read that follows counts it.
+    fn peek_cache(&self, entry: ExtentEntry) -> Option<Extent> {
+        self.cache.peek(self.open_id, entry.position, entry.checksum)
     }
 
-    /// An extent from the cache, if it may be used and has it.
-    pub(crate) fn cached(&self, entry: Entry, caching: Caching) -> Option<Extent> {
+    /// An extent from the cache, unless `caching` bypasses it.
+    pub(crate) fn cached(&self, entry: ExtentEntry, caching: Caching) -> Option<Extent> {
         match caching {
-            Caching::Use => self.cache.get(self.opening, entry.position, entry.checksum),
+            Caching::Use => self.cache.get(self.open_id, entry.position, entry.checksum),
             Caching::Bypass => None,
         }
     }
 
-    /// Puts an extent into the cache, if it may be used.
-    pub(crate) fn keep(&self, extent: Extent, entry: Entry, caching: Caching) {
+    /// Puts an extent into the cache, unless `caching` bypasses it.
+    pub(crate) fn cache_extent(&self, extent: Extent, entry: ExtentEntry, caching: Caching) {
         if caching == Caching::Use {
-            self.cache.put(self.opening, entry.position, extent);
+            self.cache.put(self.open_id, entry.position, extent);
         }
     }
 
-    /// Up to `limit` extents from an index on, and where to go on.
+    /// Up to `limit` extents from an index on, and the index to continue with.
     fn list_some(
         &self,
         from: u64,
@@ -355,13 +392,13 @@ impl Shared {
                 more = Some(index);
                 return false;
             }
-            let Entry { header_len, body_len, .. } = Entry::from_value(value);
+            let ExtentEntry { header_len, body_len, .. } = ExtentEntry::from_value(value);
             infos.push(ExtentInfo { index, header_len, body_len });
             true
         };
         let mut state = self.state.lock();
-        let State { pages, extents, .. } = &mut *state;
-        let listed = extents.scan(pages, from, Load::Wait, &mut each);
+        let ExtentFileState { pages, extents, .. } = &mut *state;
+        let listed = extents.scan(pages, from, PageLoad::Wait, &mut each);
         listed.map_err(|fault| self.fault(fault, None))?;
         Ok((infos, more))
     }

@@ -1,15 +1,15 @@
-//! The index of an extent subfile: B+trees in copied-on-write pages, and the superblock that says
-//! which pages are the current checkpoint.
+//! The index of an extent subfile: B+trees in copy-on-write pages, and the superblock that names the
+//! pages of the current checkpoint.
 
 mod page;
 mod pages;
 mod superblock;
 mod tree;
 
-pub(crate) use page::{Link, PAGE_BYTES, PageKind};
-pub(crate) use pages::{Frozen, Load, PageFault, PageWanted, Pages};
+pub(crate) use page::{PAGE_BYTES, PageKind, PageLink};
+pub(crate) use pages::{FrozenPages, MissingPage, PageFault, PageLoad, Pages};
 pub(crate) use superblock::{BadSuperblock, INDEX_VERSION, Superblock};
-pub(crate) use tree::{Tree, Value};
+pub(crate) use tree::{Tree, TreeValue};
 
 #[cfg(test)]
 mod tests;

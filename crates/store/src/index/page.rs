@@ -11,7 +11,7 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 const HEAD_BYTES: usize = 32;
 const WORD: usize = 8;
 
-/// The most words behind a key.
+/// The largest number of words behind a key.
 pub(crate) const MAX_WORDS: usize = 3;
 
 /// Which structure a page belongs to.
@@ -22,7 +22,7 @@ pub(crate) enum PageKind {
     Extents = 1,
     /// Position of a free run to its length.
     FreeByPosition = 2,
-    /// Free runs by length, then position; nothing behind the key.
+    /// Free runs by length, then position; no words behind the key.
     FreeBySize = 3,
     /// Free pages of the index itself: runs of first page and count. The first entry links the
     /// next page of the list.
@@ -30,7 +30,7 @@ pub(crate) enum PageKind {
 }
 
 impl PageKind {
-    /// Words of an entry, key included.
+    /// The number of words of an entry, key included.
     fn entry_words(self, level: u8) -> usize {
         match (self, level) {
             (Self::FreePages | Self::FreeByPosition, 0) => 2,
@@ -41,21 +41,21 @@ impl PageKind {
         }
     }
 
-    /// Entries that fit into a page.
+    /// The number of entries that fit into a page.
     pub(crate) fn capacity(self, level: u8) -> usize {
         (PAGE_BYTES - HEAD_BYTES) / (WORD * self.entry_words(level))
     }
 }
 
-/// A reference to a page: its number, and the generation it was written in. A page that was
-/// replaced behind our back, or whose write was lost, has another generation.
+/// A reference to a page: its number, and the generation in which it was written. A page that was
+/// replaced, or whose write was lost, has another generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Link {
+pub(crate) struct PageLink {
     pub(crate) page: u64,
     pub(crate) generation: u64,
 }
 
-impl Link {
+impl PageLink {
     /// No page.
     pub(crate) const NONE: Self = Self { page: 0, generation: 0 };
 
@@ -71,7 +71,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    pub(crate) fn new(link: Link, kind: PageKind, level: u8) -> Self {
+    pub(crate) fn new(link: PageLink, kind: PageKind, level: u8) -> Self {
         let mut page = Self { bytes: Box::new([0; PAGE_BYTES]) };
         page.set_link(link);
         page.bytes[24] = level;
@@ -79,19 +79,19 @@ impl Page {
         page
     }
 
-    /// Takes bytes read from the disk; what does not fit to the link is an error.
+    /// Decodes bytes from the disk; fails if they do not match the link.
     pub(crate) fn decode(
         bytes: Box<[u8; PAGE_BYTES]>,
-        link: Link,
+        link: PageLink,
         kind: PageKind,
         level: u8,
     ) -> Result<Self, &'static str> {
         let page = Self { bytes };
         if checksum(&[&page.bytes[WORD..]]) != page.word(0) {
-            return Err("its checksum does not fit");
+            return Err("its checksum is wrong");
         }
         if page.word(WORD) != link.page || page.generation() != link.generation {
-            return Err("it is another page than the one expected there");
+            return Err("it is another page than expected");
         }
         if page.bytes[24] != level || page.bytes[25] != kind as u8 {
             return Err("it is of another kind than expected");
@@ -102,13 +102,13 @@ impl Page {
         Ok(page)
     }
 
-    /// Appends the bytes to write, with their checksum.
+    /// Appends the bytes of the page to a buffer, with their checksum.
     pub(crate) fn seal_into(&self, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&checksum(&[&self.bytes[WORD..]]).to_le_bytes());
         bytes.extend_from_slice(&self.bytes[WORD..]);
     }
 
-    pub(crate) fn set_link(&mut self, link: Link) {
+    pub(crate) fn set_link(&mut self, link: PageLink) {
         self.set_word(WORD, link.page);
         self.set_word(2 * WORD, link.generation);
     }
@@ -138,7 +138,7 @@ impl Page {
         self.word(HEAD_BYTES + slot * self.entry_bytes())
     }
 
-    /// The words behind the key; those the entry does not have are zero.
+    /// The words behind the key; words that the entry lacks are zero.
     pub(crate) fn value(&self, slot: usize) -> [u64; MAX_WORDS] {
         let (start, entry_bytes) = self.entry(slot);
         let mut value = [0; MAX_WORDS];
@@ -149,12 +149,12 @@ impl Page {
     }
 
     /// The child in a slot of an inner page.
-    pub(crate) fn child(&self, slot: usize) -> Link {
+    pub(crate) fn child(&self, slot: usize) -> PageLink {
         let value = self.value(slot);
-        Link { page: value[0], generation: value[1] }
+        PageLink { page: value[0], generation: value[1] }
     }
 
-    /// The slot of a key, or the slot it would be inserted at.
+    /// The slot of a key, or the slot at which it would be inserted.
     pub(crate) fn find(&self, key: u64) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -168,7 +168,7 @@ impl Page {
         Err(low)
     }
 
-    /// The slot of the child that holds a key. The first child holds everything below the second.
+    /// The slot of the child that holds a key. The first child holds all keys below the second.
     pub(crate) fn child_slot(&self, key: u64) -> usize {
         match self.find(key) {
             Ok(slot) => slot,
@@ -183,14 +183,14 @@ impl Page {
         }
     }
 
-    pub(crate) fn set_child(&mut self, slot: usize, link: Link) {
+    pub(crate) fn set_child(&mut self, slot: usize, link: PageLink) {
         self.set_value(slot, [link.page, link.generation, 0]);
     }
 
     /// Inserts an entry; the page must not be full.
     pub(crate) fn insert(&mut self, slot: usize, key: u64, value: [u64; MAX_WORDS]) {
         let len = self.len();
-        assert!(len < self.capacity() && slot <= len, "a page is split before it overflows");
+        assert!(len < self.capacity() && slot <= len, "the tree splits a page before it overflows");
         let (start, entry_bytes) = self.entry(slot);
         let end = HEAD_BYTES + len * entry_bytes;
         self.bytes.copy_within(start..end, start + entry_bytes);
@@ -201,7 +201,7 @@ impl Page {
 
     pub(crate) fn remove(&mut self, slot: usize) {
         let len = self.len();
-        assert!(slot < len, "only an entry that was found is removed");
+        assert!(slot < len, "the tree removes only existing entries");
         let (start, entry_bytes) = self.entry(slot);
         self.bytes.copy_within(start + entry_bytes..HEAD_BYTES + len * entry_bytes, start);
         self.set_len(len - 1);
@@ -219,7 +219,7 @@ impl Page {
     }
 
     fn entry_bytes(&self) -> usize {
-        // The kind was checked when the page was made or read.
+        // Creation and decoding of the page have checked its kind.
         let words = match self.bytes[25] {
             1 => PageKind::Extents.entry_words(self.level()),
             2 => PageKind::FreeByPosition.entry_words(self.level()),

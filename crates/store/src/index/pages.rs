@@ -1,10 +1,10 @@
-//! The pages of an index file: which are in memory, which are changed, which are free.
+//! The pages of an index file: those in memory, the changed ones, and the free ones.
 //!
 //! Invariants:
-//! - A page that a durable checkpoint refers to is never overwritten: a change makes a copy under
-//!   a new number, and the old number is free only when the next checkpoint is durable.
-//! - A page is in at most one of `dirty` (changed since the last freeze) and `writing` (frozen,
-//!   on its way to the disk); everything else can be read again and sits in a bounded cache.
+//! - The store never overwrites a page that a durable checkpoint refers to: a change makes a copy
+//!   under a new number, and the old number becomes free when the next checkpoint is durable.
+//! - A page is in at most one of `dirty` (changed since the last freeze) and `writing` (frozen, not
+//!   yet durable). All other pages can be read again and are in a bounded cache.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -14,12 +14,12 @@ use std::sync::Arc;
 use quick_cache::UnitWeighter;
 use quick_cache::unsync::{Cache, DefaultLifecycle};
 
-use super::page::{Link, MAX_WORDS, PAGE_BYTES, Page, PageKind};
+use super::page::{MAX_WORDS, PAGE_BYTES, Page, PageKind, PageLink};
 use crate::medium::MediumFile;
 
 type PageMap = HashMap<u64, Arc<Page>, BuildHasherDefault<PageHasher>>;
 
-/// Page numbers are ours, so that one multiplication spreads them well enough.
+/// A hash of one multiplication: page numbers are not chosen by an attacker.
 #[derive(Default)]
 struct PageHasher(u64);
 
@@ -42,38 +42,38 @@ impl Hasher for PageHasher {
 /// Pages before this one hold the two superblocks.
 pub(crate) const FIRST_PAGE: u64 = 2;
 
-/// Why a page cannot be had.
+/// Why a page is not available.
 #[derive(Debug)]
 pub(crate) enum PageFault {
-    /// It is not in memory; read it, give it to [`Pages::supply`] and try again.
-    Absent(PageWanted),
-    /// It is damaged, or what leads to it is.
+    /// It is not in memory: the caller reads it, passes it to [`Pages::supply`] and tries again.
+    Absent(MissingPage),
+    /// It is damaged, or a page that refers to it is.
     Damaged(String),
-    /// It cannot be read.
+    /// The file system cannot read it.
     Io(io::Error),
 }
 
-/// A page to be read from the index file.
+/// A page that is not in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PageWanted {
-    pub(crate) link: Link,
+pub(crate) struct MissingPage {
+    pub(crate) link: PageLink,
     pub(crate) kind: PageKind,
     pub(crate) level: u8,
 }
 
-impl PageWanted {
-    /// Where it is in the index file.
+impl MissingPage {
+    /// Its position in the index file.
     pub(crate) fn position(self) -> u64 {
         self.link.page * PAGE_BYTES as u64
     }
 }
 
-/// Whether to wait for a page that is not in memory.
+/// What to do about a page that is not in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Load {
-    /// Read it, here and now.
+pub(crate) enum PageLoad {
+    /// Read it and wait.
     Wait,
-    /// Answer [`PageFault::Absent`].
+    /// Fail with [`PageFault::Absent`].
     Refuse,
 }
 
@@ -87,29 +87,29 @@ pub(crate) struct Pages {
     dirty: PageMap,
     writing: PageMap,
     free: PageRuns,
-    /// Replaced since the last freeze: free when the next checkpoint is durable.
+    /// Pages replaced since the last freeze. They become free when the next checkpoint is durable.
     replaced: Vec<u64>,
-    /// Replaced before the last freeze: free when the checkpoint being written is durable.
+    /// Pages replaced before the last freeze. They become free when the frozen checkpoint is durable.
     replaced_before_freeze: Vec<u64>,
     /// The pages of the durable list of free pages.
     list: Vec<u64>,
     list_before_freeze: Vec<u64>,
 }
 
-/// What a checkpoint writes.
-pub(crate) struct Frozen {
+/// The pages that a checkpoint writes.
+pub(crate) struct FrozenPages {
     /// Pages by number.
     pub(crate) pages: Vec<(u64, Arc<Page>)>,
     /// The generation of the checkpoint.
     pub(crate) generation: u64,
-    /// Where its list of free pages starts.
-    pub(crate) free_list: Link,
+    /// The first page of its list of free pages.
+    pub(crate) free_list: PageLink,
     /// One past the last page.
     pub(crate) end: u64,
 }
 
 impl Pages {
-    /// The pages of a new index, or of one whose superblock says `generation` and `end`.
+    /// The pages of an index whose superblock has `generation` and `end`; zero in a new index.
     pub(crate) fn new(
         file: Arc<dyn MediumFile>,
         generation: u64,
@@ -132,13 +132,13 @@ impl Pages {
     }
 
     /// Reads the list of free pages that a superblock refers to.
-    pub(crate) fn load_free_list(&mut self, mut link: Link) -> Result<(), PageFault> {
+    pub(crate) fn load_free_list(&mut self, mut link: PageLink) -> Result<(), PageFault> {
         while !link.is_none() {
-            // A list longer than the file runs in a circle.
+            // A list that is longer than the file has a cycle.
             if self.list.len() as u64 > self.end {
-                return Err(PageFault::Damaged("the list of free pages has no end".into()));
+                return Err(PageFault::Damaged("the list of free pages has a cycle".into()));
             }
-            let page = self.get(link, PageKind::FreePages, 0, Load::Wait)?;
+            let page = self.get(link, PageKind::FreePages, 0, PageLoad::Wait)?;
             self.list.push(link.page);
             for slot in 1..page.len() {
                 let (first, count) = (page.key(slot), page.value(slot)[0]);
@@ -152,35 +152,38 @@ impl Pages {
                 }
             }
             link = if page.len() == 0 {
-                Link::NONE
+                PageLink::NONE
             } else {
-                Link { page: page.key(0), generation: page.value(0)[0] }
+                PageLink { page: page.key(0), generation: page.value(0)[0] }
             };
         }
         Ok(())
     }
 
-    /// A page, from memory or (if allowed) from the file.
+    /// A page from memory, or from the file if `load` allows it.
     pub(crate) fn get(
         &mut self,
-        link: Link,
+        link: PageLink,
         kind: PageKind,
         level: u8,
-        load: Load,
+        load: PageLoad,
     ) -> Result<Arc<Page>, PageFault> {
         let known = self.dirty.get(&link.page).or_else(|| self.writing.get(&link.page));
-        // A page that was read while its number changed hands has another generation.
+        // A page that was read while its number was reused has another generation.
         let known = known.or_else(|| self.clean.get(&link.page));
         if let Some(page) = known.filter(|page| page.generation() == link.generation) {
             return Ok(page.clone());
         }
         if link.page < FIRST_PAGE || link.page >= self.end {
-            return Err(PageFault::Damaged(format!("page {} cannot exist", link.page)));
+            return Err(PageFault::Damaged(format!(
+                "the index refers to page {}, which cannot exist",
+                link.page
+            )));
         }
-        let wanted = PageWanted { link, kind, level };
+        let wanted = MissingPage { link, kind, level };
         match load {
-            Load::Refuse => Err(PageFault::Absent(wanted)),
-            Load::Wait => {
+            PageLoad::Refuse => Err(PageFault::Absent(wanted)),
+            PageLoad::Wait => {
                 let mut bytes = Box::new([0; PAGE_BYTES]);
                 self.file.read_at(&mut bytes[..], wanted.position()).map_err(PageFault::Io)?;
                 self.supply(wanted, bytes)
@@ -188,13 +191,13 @@ impl Pages {
         }
     }
 
-    /// Takes a page that was read from the file.
+    /// Adds a page that the caller has read from the file.
     pub(crate) fn supply(
         &mut self,
-        wanted: PageWanted,
+        wanted: MissingPage,
         bytes: Box<[u8; PAGE_BYTES]>,
     ) -> Result<Arc<Page>, PageFault> {
-        let PageWanted { link, kind, level } = wanted;
+        let MissingPage { link, kind, level } = wanted;
         let page = Page::decode(bytes, link, kind, level)
             .map_err(|why| PageFault::Damaged(format!("index page {}: {why}", link.page)))?;
         let page = Arc::new(page);
@@ -203,18 +206,19 @@ impl Pages {
     }
 
     /// A new, empty page.
-    pub(crate) fn create(&mut self, kind: PageKind, level: u8) -> Link {
-        let link = Link { page: self.take_number(), generation: self.generation };
+    pub(crate) fn create(&mut self, kind: PageKind, level: u8) -> PageLink {
+        let link = PageLink { page: self.take_number(), generation: self.generation };
         self.dirty.insert(link.page, Arc::new(Page::new(link, kind, level)));
         link
     }
 
-    /// Makes a page that was just got changeable; the answer is its new link.
-    pub(crate) fn own(&mut self, link: Link, page: Arc<Page>) -> Link {
+    /// Makes a page of [`Pages::get`] mutable, as a copy under a new number if a checkpoint refers to
+    /// it; returns its link.
+    pub(crate) fn own(&mut self, link: PageLink, page: Arc<Page>) -> PageLink {
         if self.dirty.contains_key(&link.page) {
             return link;
         }
-        let new = Link { page: self.take_number(), generation: self.generation };
+        let new = PageLink { page: self.take_number(), generation: self.generation };
         let mut copy = Arc::unwrap_or_clone(page);
         copy.set_link(new);
         self.dirty.insert(new.page, Arc::new(copy));
@@ -222,20 +226,24 @@ impl Pages {
         new
     }
 
-    /// A page that was made or owned since the last freeze.
-    pub(crate) fn owned(&mut self, link: Link) -> &mut Page {
-        Arc::make_mut(self.dirty.get_mut(&link.page).expect("only owned pages are changed"))
+    /// A page that was created or owned since the last freeze.
+    pub(crate) fn owned(&mut self, link: PageLink) -> &mut Page {
+        Arc::make_mut(self.dirty.get_mut(&link.page).expect("only owned pages change"))
     }
 
     /// Two different owned pages at once.
-    pub(crate) fn owned_pair(&mut self, first: Link, second: Link) -> (&mut Page, &mut Page) {
+    pub(crate) fn owned_pair(
+        &mut self,
+        first: PageLink,
+        second: PageLink,
+    ) -> (&mut Page, &mut Page) {
         let [a, b] = self.dirty.get_disjoint_mut([&first.page, &second.page]);
-        let unowned = "only owned pages are changed";
+        let unowned = "only owned pages change";
         (Arc::make_mut(a.expect(unowned)), Arc::make_mut(b.expect(unowned)))
     }
 
-    /// Gives up a page.
-    pub(crate) fn release(&mut self, link: Link) {
+    /// Releases a page that the index does not need any more.
+    pub(crate) fn release(&mut self, link: PageLink) {
         if self.dirty.remove(&link.page).is_some() {
             self.free.insert(link.page, 1);
         } else {
@@ -244,13 +252,13 @@ impl Pages {
         }
     }
 
-    /// Bytes of pages that cannot be dropped from memory.
+    /// The bytes of pages that must stay in memory: dirty and frozen ones.
     pub(crate) fn pinned_bytes(&self) -> usize {
         (self.dirty.len() + self.writing.len()) * PAGE_BYTES
     }
 
-    /// Fixes the state that a checkpoint writes; later changes belong to the next one.
-    pub(crate) fn freeze(&mut self) -> Frozen {
+    /// Freezes the pages for a checkpoint; later changes belong to the next one.
+    pub(crate) fn freeze(&mut self) -> FrozenPages {
         assert!(self.writing.is_empty(), "one checkpoint at a time");
         self.writing = std::mem::take(&mut self.dirty);
         self.replaced_before_freeze = std::mem::take(&mut self.replaced);
@@ -258,12 +266,12 @@ impl Pages {
         let free_list = self.write_free_list();
         let mut pages: Vec<_> = self.writing.iter().map(|(&no, page)| (no, page.clone())).collect();
         pages.sort_unstable_by_key(|(no, _)| *no);
-        let frozen = Frozen { pages, generation: self.generation, free_list, end: self.end };
+        let frozen = FrozenPages { pages, generation: self.generation, free_list, end: self.end };
         self.generation += 1;
         frozen
     }
 
-    /// The checkpoint that was frozen is durable.
+    /// Ends the frozen checkpoint, which is durable.
     pub(crate) fn complete(&mut self) {
         for (no, page) in std::mem::take(&mut self.writing) {
             self.clean.insert(no, page);
@@ -274,7 +282,7 @@ impl Pages {
         self.list = std::mem::take(&mut self.list_before_freeze);
     }
 
-    /// The checkpoint that was frozen could not be written; the next one takes its changes too.
+    /// Abandons the frozen checkpoint, which could not be written. The next one includes its changes.
     pub(crate) fn abandon(&mut self) {
         for no in std::mem::take(&mut self.list_before_freeze) {
             self.writing.remove(&no);
@@ -298,19 +306,20 @@ impl Pages {
         })
     }
 
-    /// Writes what will be free once the checkpoint is durable into fresh pages of the checkpoint.
-    fn write_free_list(&mut self) -> Link {
+    /// Writes the list of the pages that are free once the checkpoint is durable into new pages of
+    /// the checkpoint.
+    fn write_free_list(&mut self) -> PageLink {
         self.replaced_before_freeze.extend(&self.list);
         let mut runs = self.free.clone();
         for &no in &self.replaced_before_freeze {
             runs.insert(no, 1);
         }
         if runs.is_empty() {
-            return Link::NONE;
+            return PageLink::NONE;
         }
         let per_page = PageKind::FreePages.capacity(0) - 1;
         let generation = self.generation;
-        // Each page of the list, taken out of a run, may cut it into two.
+        // Each page of the list comes out of a run and may cut that run into two.
         let needed = runs.count().div_ceil(per_page - 1);
         let numbers: Vec<u64> = (0..needed).map(|_| self.take_number()).collect();
         for &no in &numbers {
@@ -320,7 +329,7 @@ impl Pages {
         let mut all = runs.iter().peekable();
         let mut next_numbers = numbers.iter().copied().skip(1);
         for &no in &numbers {
-            let link = Link { page: no, generation };
+            let link = PageLink { page: no, generation };
             let mut page = Page::new(link, PageKind::FreePages, 0);
             let next = next_numbers.next().unwrap_or(0);
             page.insert(0, next, [generation, 0, 0]);
@@ -334,8 +343,8 @@ impl Pages {
             }
             self.writing.insert(no, Arc::new(page));
         }
-        assert!(all.peek().is_none(), "the list was given enough pages");
-        Link { page: numbers[0], generation }
+        assert!(all.peek().is_none(), "the list has enough pages");
+        PageLink { page: numbers[0], generation }
     }
 
     fn shrink_end(&mut self) {
@@ -378,7 +387,7 @@ impl PageRuns {
         self.runs.iter().map(|(&first, &count)| (first, count))
     }
 
-    /// Adds a run; `false` if part of it is in the set already.
+    /// Adds a run; returns `false` if part of it is in the set already.
     fn insert(&mut self, mut first: u64, mut count: u64) -> bool {
         if self.runs.range(..first + count).next_back().is_some_and(|(&f, &c)| f + c > first) {
             return false;

@@ -1,21 +1,21 @@
-//! The superblock: which checkpoint the index file holds.
+//! The superblock: the checkpoint that the index file holds.
 //!
-//! There are two, in pages 0 and 1. Checkpoint number `g` writes number `g mod 2`, so the one
-//! before survives a torn write.
+//! There are two, in pages 0 and 1. Checkpoint `g` writes page `g mod 2`, so that the superblock of
+//! the checkpoint before survives a torn write.
 
 use zerocopy::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-use super::page::{Link, PAGE_BYTES};
+use super::page::{PAGE_BYTES, PageLink};
 use crate::checksum::checksum;
 
 pub(crate) const INDEX_VERSION: u16 = 1;
 const MAGIC: [u8; 8] = *b"PARIOIDX";
 const CHECKED_FROM: usize = 16;
-/// Pages times their size, and numbers with something added, stay within 64 bits.
+/// A bound of all numbers, so that arithmetic on them stays within 64 bits.
 const MAX_NUMBER: u64 = 1 << 50;
 
-/// What a checkpoint fixes.
+/// The content of a superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock {
     /// Number of the checkpoint.
@@ -24,20 +24,20 @@ pub(crate) struct Superblock {
     pub(crate) file: u128,
     pub(crate) subfile_index: u32,
     /// Roots and heights: extents, free runs by position, free runs by size.
-    pub(crate) trees: [(Link, u8); 3],
+    pub(crate) trees: [(PageLink, u8); 3],
     /// The list of free pages.
-    pub(crate) free_list: Link,
+    pub(crate) free_list: PageLink,
     /// One past the last page of the index file.
     pub(crate) page_end: u64,
     /// One past the last granule in use in the data file.
     pub(crate) data_end: u64,
-    /// How many extents there are.
+    /// The number of extents.
     pub(crate) extents: u64,
     /// The sum of their header and body lengths.
     pub(crate) live_bytes: u64,
-    /// The version the next extent gets.
+    /// The version of the next extent.
     pub(crate) next_version: u64,
-    /// The journal segment whose changes come after this checkpoint.
+    /// The journal segment that starts after this checkpoint.
     pub(crate) journal_segment: u64,
 }
 
@@ -51,7 +51,7 @@ struct RawTree {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Raw {
+struct RawSuperblock {
     magic: [u8; 8],
     checksum: U64,
     version: U16,
@@ -70,7 +70,7 @@ struct Raw {
     journal_segment: U64,
 }
 
-/// Why a superblock cannot be used.
+/// Why recovery cannot use a superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadSuperblock {
     Damaged,
@@ -78,13 +78,13 @@ pub(crate) enum BadSuperblock {
 }
 
 impl Superblock {
-    /// Where this checkpoint's superblock is in the index file.
+    /// The position of this checkpoint's superblock in the index file.
     pub(crate) fn position(&self) -> u64 {
         (self.generation % 2) * PAGE_BYTES as u64
     }
 
     pub(crate) fn encode(&self) -> Box<[u8; PAGE_BYTES]> {
-        let mut raw = Raw::new_zeroed();
+        let mut raw = RawSuperblock::new_zeroed();
         raw.magic = MAGIC;
         raw.version = U16::new(INDEX_VERSION);
         raw.subfile_index = U32::new(self.subfile_index);
@@ -104,14 +104,15 @@ impl Superblock {
         raw.next_version = U64::new(self.next_version);
         raw.journal_segment = U64::new(self.journal_segment);
         let mut block = Box::new([0; PAGE_BYTES]);
-        block[..size_of::<Raw>()].copy_from_slice(raw.as_bytes());
+        block[..size_of::<RawSuperblock>()].copy_from_slice(raw.as_bytes());
         let sum = checksum(&[&block[CHECKED_FROM..]]);
         block[8..16].copy_from_slice(&sum.to_le_bytes());
         block
     }
 
     pub(crate) fn decode(block: &[u8; PAGE_BYTES]) -> Result<Self, BadSuperblock> {
-        let (raw, _) = Raw::ref_from_prefix(&block[..]).map_err(|_| BadSuperblock::Damaged)?;
+        let (raw, _) =
+            RawSuperblock::ref_from_prefix(&block[..]).map_err(|_| BadSuperblock::Damaged)?;
         if raw.magic != MAGIC {
             return Err(BadSuperblock::Damaged);
         }
@@ -122,11 +123,11 @@ impl Superblock {
             return Err(BadSuperblock::Damaged);
         }
         let tree = |raw: RawTree| {
-            let link = Link { page: raw.page.get(), generation: raw.generation.get() };
+            let link = PageLink { page: raw.page.get(), generation: raw.generation.get() };
             let height = u8::try_from(raw.height.get()).map_err(|_| BadSuperblock::Damaged)?;
             Ok((link, height))
         };
-        // Larger numbers cannot come about; refusing them keeps all arithmetic on them safe.
+        // The store never writes larger numbers; refusing them keeps all arithmetic safe.
         let possible = [
             raw.generation,
             raw.page_end,
@@ -143,7 +144,7 @@ impl Superblock {
             file: raw.file.get(),
             subfile_index: raw.subfile_index.get(),
             trees: [tree(raw.trees[0])?, tree(raw.trees[1])?, tree(raw.trees[2])?],
-            free_list: Link {
+            free_list: PageLink {
                 page: raw.free_list_page.get(),
                 generation: raw.free_list_generation.get(),
             },

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::{Link, Load, PAGE_BYTES, PageFault, PageKind, Pages, Tree};
-use crate::medium::{Medium, MediumFile, Memory, OpenHow};
+use super::{PAGE_BYTES, PageFault, PageKind, PageLink, PageLoad, Pages, Tree};
+use crate::medium::{Medium, MediumFile, MemoryMedium, OpenMode};
 
 fn file() -> Arc<dyn MediumFile> {
-    let how = OpenHow { create: true, write: true, direct_alignment: None };
-    Memory::untracked().open("index", how).unwrap()
+    let mode = OpenMode { create: true, write: true, direct_alignment: None };
+    MemoryMedium::untracked().open("index", mode).unwrap()
 }
 
 #[derive(Clone, Debug)]
@@ -43,26 +43,26 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-struct World {
+struct TreeAndModel {
     file: Arc<dyn MediumFile>,
     kind: PageKind,
     pages: Pages,
     tree: Tree,
     model: BTreeMap<u64, u64>,
-    durable: (Tree, u64, u64, Link),
+    durable: (Tree, u64, u64, PageLink),
     durable_model: BTreeMap<u64, u64>,
 }
 
-impl World {
+impl TreeAndModel {
     fn new(kind: PageKind) -> Self {
-        let (file, tree) = (file(), Tree::new(kind, Link::NONE, 0).unwrap());
+        let (file, tree) = (file(), Tree::new(kind, PageLink::NONE, 0).unwrap());
         let pages = Pages::new(file.clone(), 0, 0, 1 << 20);
-        let durable = (tree, 0, 0, Link::NONE);
+        let durable = (tree, 0, 0, PageLink::NONE);
         let (model, durable_model) = (BTreeMap::new(), BTreeMap::new());
         Self { file, kind, pages, tree, model, durable, durable_model }
     }
 
-    /// What is behind a key comes back as far as the kind has room for it.
+    /// The value that the tree returns: as many words as the kind stores.
     fn expected(&self, stored: u64) -> [u64; 3] {
         match self.kind {
             PageKind::Extents => [stored, !stored, 7],
@@ -86,16 +86,16 @@ impl World {
             Step::Insert(key) => self.insert(key, stamp),
             Step::Remove(key) => self.remove(key),
             Step::Get(key) => {
-                let found = self.tree.get(&mut self.pages, key, Load::Wait).unwrap();
+                let found = self.tree.get(&mut self.pages, key, PageLoad::Wait).unwrap();
                 assert_eq!(found, self.model.get(&key).map(|&old| self.expected(old)));
             }
             Step::Before(key) => {
-                let found = self.tree.before(&mut self.pages, key, Load::Wait).unwrap();
+                let found = self.tree.before(&mut self.pages, key, PageLoad::Wait).unwrap();
                 let expected = self.model.range(..key).next_back();
                 assert_eq!(found, expected.map(|(&key, &old)| (key, self.expected(old))));
             }
             Step::After(key) => {
-                let found = self.tree.at_or_after(&mut self.pages, key, Load::Wait).unwrap();
+                let found = self.tree.at_or_after(&mut self.pages, key, PageLoad::Wait).unwrap();
                 let expected = self.model.range(key..).next();
                 assert_eq!(found, expected.map(|(&key, &old)| (key, self.expected(old))));
             }
@@ -132,7 +132,7 @@ impl World {
             all.push((key, value));
             true
         };
-        self.tree.scan(&mut self.pages, 0, Load::Wait, &mut each).unwrap();
+        self.tree.scan(&mut self.pages, 0, PageLoad::Wait, &mut each).unwrap();
         let expected: Vec<_> =
             self.model.iter().map(|(&key, &stored)| (key, self.expected(stored))).collect();
         assert_eq!(all, expected);
@@ -151,7 +151,7 @@ proptest! {
             Just(PageKind::FreeBySize),
         ],
     ) {
-        let mut world = World::new(kind);
+        let mut world = TreeAndModel::new(kind);
         for (stamp, step) in steps.into_iter().enumerate() {
             world.step(step, stamp as u64);
         }
@@ -163,7 +163,7 @@ proptest! {
 
 #[test]
 fn pages_are_used_again() {
-    let mut world = World::new(PageKind::Extents);
+    let mut world = TreeAndModel::new(PageKind::Extents);
     for round in 0..50 {
         world.step(Step::Fill(0, 5_000), round);
         world.step(Step::Checkpoint, 0);
@@ -176,14 +176,14 @@ fn pages_are_used_again() {
 }
 
 #[test]
-fn a_page_that_is_not_in_memory_is_asked_for() {
-    let mut world = World::new(PageKind::Extents);
+fn a_page_that_is_not_in_memory_is_requested() {
+    let mut world = TreeAndModel::new(PageKind::Extents);
     world.step(Step::Fill(0, 500), 1);
     world.step(Step::Checkpoint, 0);
     world.step(Step::Reopen, 0);
     let mut asked = 0;
     let found = loop {
-        match world.tree.get(&mut world.pages, 321, Load::Refuse) {
+        match world.tree.get(&mut world.pages, 321, PageLoad::Refuse) {
             Ok(found) => break found,
             Err(PageFault::Absent(wanted)) => {
                 asked += 1;

@@ -1,20 +1,20 @@
-//! A B+tree of pages: 64-bit keys, a few words behind each.
+//! A B+tree of pages: 64-bit keys with a few words behind each.
 //!
 //! Invariants:
-//! - All leaves are at level 0; an inner page holds for each child a key that is not larger than
-//!   any key below it and larger than any key below its left neighbour (the first child takes
-//!   everything smaller as well).
-//! - No page but an empty root is empty.
-//! - A change first brings every page of its path into memory, then owns them from the root down:
-//!   it either does not begin or is done without reading.
+//! - All leaves are at level 0. An inner page holds for each child a key that is not larger than
+//!   any key below it and larger than any key below its left neighbour. The first child also holds
+//!   all smaller keys.
+//! - Only an empty root is an empty page.
+//! - A change first reads every page of its path into memory, then owns them from the root down: it
+//!   fails before its first change or not at all.
 
 use std::sync::Arc;
 
-use super::page::{Link, MAX_WORDS, Page, PageKind};
-use super::pages::{Load, PageFault, Pages};
+use super::page::{MAX_WORDS, Page, PageKind, PageLink};
+use super::pages::{PageFault, PageLoad, Pages};
 
-/// What stands behind a key.
-pub(crate) type Value = [u64; MAX_WORDS];
+/// The words behind a key.
+pub(crate) type TreeValue = [u64; MAX_WORDS];
 
 /// 2^48 keys need fewer levels than this with half-empty pages.
 const MAX_HEIGHT: usize = 16;
@@ -23,29 +23,29 @@ const MAX_HEIGHT: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tree {
     kind: PageKind,
-    root: Link,
+    root: PageLink,
     /// Levels; 0 for an empty tree.
     height: u8,
 }
 
 #[derive(Clone)]
-struct Step {
-    link: Link,
+struct PathStep {
+    link: PageLink,
     page: Arc<Page>,
     /// The slot of the child taken, or of the key in a leaf.
     slot: usize,
 }
 
 impl Tree {
-    /// The tree with a root and a height, as a superblock has them: none and 0 for an empty one.
-    pub(crate) fn new(kind: PageKind, root: Link, height: u8) -> Result<Self, PageFault> {
+    /// The tree with the root and height of a superblock: no root and height 0 for an empty tree.
+    pub(crate) fn new(kind: PageKind, root: PageLink, height: u8) -> Result<Self, PageFault> {
         if usize::from(height) > MAX_HEIGHT || root.is_none() != (height == 0) {
             return Err(PageFault::Damaged("a tree of the index has an impossible height".into()));
         }
         Ok(Self { kind, root, height })
     }
 
-    pub(crate) fn root(&self) -> (Link, u8) {
+    pub(crate) fn root(&self) -> (PageLink, u8) {
         (self.root, self.height)
     }
 
@@ -54,8 +54,8 @@ impl Tree {
         &self,
         pages: &mut Pages,
         key: u64,
-        load: Load,
-    ) -> Result<Option<Value>, PageFault> {
+        load: PageLoad,
+    ) -> Result<Option<TreeValue>, PageFault> {
         let mut link = self.root;
         for level in (0..self.height).rev() {
             let page = pages.get(link, self.kind, level, load)?;
@@ -67,13 +67,13 @@ impl Tree {
         Ok(None)
     }
 
-    /// The first entry whose key is not smaller.
+    /// The first entry with at least this key.
     pub(crate) fn at_or_after(
         &self,
         pages: &mut Pages,
         key: u64,
-        load: Load,
-    ) -> Result<Option<(u64, Value)>, PageFault> {
+        load: PageLoad,
+    ) -> Result<Option<(u64, TreeValue)>, PageFault> {
         let mut found = None;
         self.scan(pages, key, load, &mut |key, value| {
             found = Some((key, value));
@@ -82,13 +82,13 @@ impl Tree {
         Ok(found)
     }
 
-    /// Calls `each` for the entries from `key` on, in order, until it answers `false`.
+    /// Calls `each` for the entries from `key` on, in order, until it returns `false`.
     pub(crate) fn scan(
         &self,
         pages: &mut Pages,
         key: u64,
-        load: Load,
-        each: &mut dyn FnMut(u64, Value) -> bool,
+        load: PageLoad,
+        each: &mut dyn FnMut(u64, TreeValue) -> bool,
     ) -> Result<(), PageFault> {
         let mut path = self.descend(pages, key, load)?;
         let Some(leaf) = path.last() else {
@@ -100,7 +100,7 @@ impl Tree {
             let leaf = path.last().expect("a path ends in a leaf");
             while slot < leaf.page.len() {
                 let key = leaf.page.key(slot);
-                // Pages that lead to each other in circles would keep us here for ever.
+                // A cycle of pages would make this loop endless.
                 if last.is_some_and(|last| last >= key) {
                     return Err(PageFault::Damaged("keys of the index are out of order".into()));
                 }
@@ -117,13 +117,13 @@ impl Tree {
         }
     }
 
-    /// The last entry whose key is smaller.
+    /// The last entry with a smaller key.
     pub(crate) fn before(
         &self,
         pages: &mut Pages,
         key: u64,
-        load: Load,
-    ) -> Result<Option<(u64, Value)>, PageFault> {
+        load: PageLoad,
+    ) -> Result<Option<(u64, TreeValue)>, PageFault> {
         let path = self.descend(pages, key, load)?;
         let Some(leaf) = path.last() else {
             return Ok(None);
@@ -150,20 +150,20 @@ impl Tree {
         Ok(None)
     }
 
-    /// Sets the value of a key; the answer is what was there before.
+    /// Sets the value of a key; returns the previous value.
     pub(crate) fn insert(
         &mut self,
         pages: &mut Pages,
         key: u64,
-        value: Value,
-    ) -> Result<Option<Value>, PageFault> {
+        value: TreeValue,
+    ) -> Result<Option<TreeValue>, PageFault> {
         if self.height == 0 {
             self.root = pages.create(self.kind, 0);
             self.height = 1;
             pages.owned(self.root).insert(0, key, value);
             return Ok(None);
         }
-        let path = self.descend(pages, key, Load::Wait)?;
+        let path = self.descend(pages, key, PageLoad::Wait)?;
         let mut owned = self.own_path(pages, path);
         let (leaf, found) = owned.pop().expect("a path ends in a leaf");
         let page = pages.owned(leaf);
@@ -186,13 +186,13 @@ impl Tree {
         Ok(None)
     }
 
-    /// Takes a key out; the answer is what was behind it.
+    /// Removes a key; returns its value.
     pub(crate) fn remove(
         &mut self,
         pages: &mut Pages,
         key: u64,
-    ) -> Result<Option<Value>, PageFault> {
-        let path = self.descend(pages, key, Load::Wait)?;
+    ) -> Result<Option<TreeValue>, PageFault> {
+        let path = self.descend(pages, key, PageLoad::Wait)?;
         let Some(leaf) = path.last() else {
             return Ok(None);
         };
@@ -224,8 +224,13 @@ impl Tree {
         Ok(Some(old))
     }
 
-    /// From the root to the leaf where a key is or would be.
-    fn descend(&self, pages: &mut Pages, key: u64, load: Load) -> Result<Vec<Step>, PageFault> {
+    /// The path from the root to the leaf of a key.
+    fn descend(
+        &self,
+        pages: &mut Pages,
+        key: u64,
+        load: PageLoad,
+    ) -> Result<Vec<PathStep>, PageFault> {
         let mut path = Vec::with_capacity(usize::from(self.height));
         let mut link = self.root;
         for level in (0..self.height).rev() {
@@ -237,8 +242,8 @@ impl Tree {
             } else {
                 page.child_slot(key)
             };
-            let next = if level == 0 { Link::NONE } else { page.child(slot) };
-            path.push(Step { link, page, slot });
+            let next = if level == 0 { PageLink::NONE } else { page.child(slot) };
+            path.push(PathStep { link, page, slot });
             link = next;
         }
         Ok(path)
@@ -247,8 +252,8 @@ impl Tree {
     fn next_leaf(
         &self,
         pages: &mut Pages,
-        path: &mut Vec<Step>,
-        load: Load,
+        path: &mut Vec<PathStep>,
+        load: PageLoad,
     ) -> Result<bool, PageFault> {
         path.pop();
         while let Some(step) = path.last_mut() {
@@ -268,16 +273,16 @@ impl Tree {
                 return Err(empty_page(link));
             }
             let next = page.child(0);
-            path.push(Step { link, page, slot: 0 });
+            path.push(PathStep { link, page, slot: 0 });
             link = next;
         }
         Ok(true)
     }
 
-    /// Owns the pages of a path, so that each parent refers to the owned child.
-    fn own_path(&mut self, pages: &mut Pages, path: Vec<Step>) -> Vec<(Link, usize)> {
-        let mut owned: Vec<(Link, usize)> = Vec::with_capacity(path.len());
-        for Step { link, page, slot } in path {
+    /// Owns the pages of a path, and makes each parent refer to the owned child.
+    fn own_path(&mut self, pages: &mut Pages, path: Vec<PathStep>) -> Vec<(PageLink, usize)> {
+        let mut owned: Vec<(PageLink, usize)> = Vec::with_capacity(path.len());
+        for PathStep { link, page, slot } in path {
             let new = pages.own(link, page);
             if new != link {
                 match owned.last() {
@@ -290,12 +295,12 @@ impl Tree {
         owned
     }
 
-    /// For each page of a path but the root, a neighbour it could be merged with if it becomes
-    /// too small: the right one, or the left one of a last child.
+    /// For each page of a path below the root, a neighbour to merge with if the page becomes too
+    /// small: the right one, or the left one of a last child.
     fn load_neighbours(
         &self,
         pages: &mut Pages,
-        path: &[Step],
+        path: &[PathStep],
     ) -> Result<Vec<Option<Neighbour>>, PageFault> {
         let mut neighbours = vec![None; path.len()];
         for depth in (1..path.len()).rev() {
@@ -306,28 +311,28 @@ impl Tree {
             let is_right = parent.slot + 1 < parent.page.len();
             let slot = if is_right { parent.slot + 1 } else { parent.slot - 1 };
             let link = parent.page.child(slot);
-            let page = pages.get(link, self.kind, page.level(), Load::Wait)?;
+            let page = pages.get(link, self.kind, page.level(), PageLoad::Wait)?;
             neighbours[depth] = Some(Neighbour { link, page, is_right });
         }
         Ok(neighbours)
     }
 
-    fn grow(&mut self, pages: &mut Pages, key: u64, right: Link) {
+    fn grow(&mut self, pages: &mut Pages, key: u64, right: PageLink) {
         let left = self.root;
         self.root = pages.create(self.kind, self.height);
         self.height += 1;
         let root = pages.owned(self.root);
-        // The first child takes all smaller keys, whatever its own key says.
+        // The first child holds all smaller keys; its own key has no meaning.
         root.insert(0, 0, [left.page, left.generation, 0]);
         root.insert(1, key, [right.page, right.generation, 0]);
     }
 
-    /// Removes roots that lead to nothing or to a single child.
+    /// Removes roots without children and roots with a single child.
     fn lower(&mut self, pages: &mut Pages) -> Result<(), PageFault> {
         while self.height > 0 {
-            let root = pages.get(self.root, self.kind, self.height - 1, Load::Wait)?;
+            let root = pages.get(self.root, self.kind, self.height - 1, PageLoad::Wait)?;
             let next = match root.len() {
-                0 => Link::NONE,
+                0 => PageLink::NONE,
                 1 if self.height > 1 => root.child(0),
                 _ => break,
             };
@@ -341,32 +346,32 @@ impl Tree {
 
 #[derive(Clone)]
 struct Neighbour {
-    link: Link,
+    link: PageLink,
     page: Arc<Page>,
     is_right: bool,
 }
 
-fn empty_page(link: Link) -> PageFault {
+fn empty_page(link: PageLink) -> PageFault {
     PageFault::Damaged(format!("index page {} is empty", link.page))
 }
 
-/// Inserts an entry into an owned page. If it was full, the answer is its new right neighbour
-/// with that one's smallest key.
+/// Inserts an entry into an owned page. If the page was full, splits it and returns the new right
+/// neighbour with its smallest key.
 fn insert_or_split(
     pages: &mut Pages,
     kind: PageKind,
-    link: Link,
+    link: PageLink,
     slot: usize,
     key: u64,
-    value: Value,
-) -> Option<(u64, Link)> {
+    value: TreeValue,
+) -> Option<(u64, PageLink)> {
     let page = pages.owned(link);
     if !page.is_full() {
         page.insert(slot, key, value);
         return None;
     }
     let (len, level) = (page.len(), page.level());
-    // Ascending keys leave full pages behind.
+    // Ascending insertions leave full pages behind.
     let cut = if slot == len { len } else { len / 2 };
     let right_link = pages.create(kind, level);
     let (left, right) = pages.owned_pair(link, right_link);
@@ -380,8 +385,8 @@ fn insert_or_split(
     Some((first, right_link))
 }
 
-/// Merges a small owned child with its neighbour, if the result leaves room to grow.
-fn merge(pages: &mut Pages, parent: Link, slot: usize, child: Link, neighbour: Neighbour) {
+/// Merges a small owned child with its neighbour, if the merged page has space to grow.
+fn merge(pages: &mut Pages, parent: PageLink, slot: usize, child: PageLink, neighbour: Neighbour) {
     let together = pages.owned(child).len() + neighbour.page.len();
     if together > pages.owned(child).capacity() * 3 / 4 {
         return;

@@ -1,4 +1,4 @@
-//! What is in the page cache.
+//! The system call `cachestat`: which pages of a file are in the page cache.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,10 +24,10 @@ struct Figures {
     recently_evicted: u64,
 }
 
-/// The system does not know the call: it is not asked again.
+/// Whether the kernel has refused the call: it lacks it.
 static IS_UNKNOWN: AtomicBool = AtomicBool::new(false);
 
-/// Whether all pages of a range are in the page cache; false where the system does not say.
+/// Whether all pages of a range are in the page cache; `false` if the kernel cannot tell.
 pub fn is_cached(file: BorrowedFd<'_>, position: u64, len: u64) -> bool {
     if IS_UNKNOWN.load(Ordering::Relaxed) {
         return false;
@@ -37,7 +37,7 @@ pub fn is_cached(file: BorrowedFd<'_>, position: u64, len: u64) -> bool {
     }
     let range = Range { position, len };
     let mut figures = Figures::default();
-    // SAFETY: both are laid out as the system has them and live during the call, which keeps
+    // SAFETY: both have the layout that the kernel expects and live during the call, which keeps
     // neither.
     let result = unsafe {
         let (range, figures) = (&raw const range, &raw mut figures);
@@ -67,7 +67,7 @@ mod tests {
             assert!(is_cached(file.as_fd(), 4095, 2) && is_cached(file.as_fd(), 99_999, 1));
             assert!(!is_cached(file.as_fd(), 0, 1 << 20));
         } else {
-            // A system that does not say.
+            // The kernel cannot tell.
             assert!(!is_cached(file.as_fd(), 0, 1));
         }
     }

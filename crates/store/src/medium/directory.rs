@@ -12,38 +12,38 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags};
 
-use super::{Medium, MediumFile, Name, OpenHow, Space, cachestat, syncfs};
+use super::{DirectoryEntry, Medium, MediumFile, MediumSpace, OpenMode, cachestat, syncfs};
 
-/// The mode of files: only the user of the process can read and write them, whatever the umask.
+/// The mode of files: only the user of the process can read and write them.
 const PRIVATE_FILE: u32 = 0o600;
 /// The mode of directories: only the user of the process can enter them.
 const PRIVATE_DIRECTORY: u32 = 0o700;
 
 /// A directory of this machine as a medium.
 #[derive(Debug)]
-pub struct Directory {
+pub struct DirectoryMedium {
     root: PathBuf,
-    /// The directory, open since before the first write to it: the kernel reports to it every write
-    /// of its file system that fails from then on.
-    whole: File,
-    /// Whether `syncfs` reports failures here.
+    /// The directory, opened before the first write: the kernel reports to this descriptor every
+    /// write to the file system that fails from then on.
+    root_descriptor: File,
+    /// Whether `syncfs` reports failures of this file system.
     reports_failures: bool,
 }
 
-impl Directory {
-    /// The directory, which must exist.
+impl DirectoryMedium {
+    /// Opens a directory, which must exist.
     pub fn new(root: impl Into<PathBuf>) -> io::Result<Self> {
         let root = root.into();
         if !fs::metadata(&root)?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        let whole = File::open(&root)?;
-        let reports_failures = syncfs::reports_failures(&whole);
-        Ok(Self { root, whole, reports_failures })
+        let root_descriptor = File::open(&root)?;
+        let reports_failures = syncfs::reports_failures(&root_descriptor);
+        Ok(Self { root, root_descriptor, reports_failures })
     }
 
-    /// The directory, which is created if it is missing, together with those above it. What is
-    /// created only the user of the process can enter.
+    /// Opens a directory; creates it and its parents if they are missing, so that only the user of
+    /// the process can enter them.
     pub fn create(root: impl Into<PathBuf>) -> io::Result<Self> {
         let root = root.into();
         DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY).create(&root)?;
@@ -55,18 +55,19 @@ impl Directory {
     }
 }
 
-impl Medium for Directory {
-    fn open(&self, path: &str, how: OpenHow) -> io::Result<Arc<dyn MediumFile>> {
+impl Medium for DirectoryMedium {
+    fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn MediumFile>> {
         let path = self.path(path);
         let mut options = OpenOptions::new();
-        options.read(true).write(how.write || how.create);
-        options.create_new(how.create).mode(PRIVATE_FILE);
-        if let Some(file) = how.direct_alignment.and_then(|a| open_direct(&mut options, &path, a)) {
+        options.read(true).write(mode.write || mode.create);
+        options.create_new(mode.create).mode(PRIVATE_FILE);
+        if let Some(file) = mode.direct_alignment.and_then(|a| open_direct(&mut options, &path, a))
+        {
             return Ok(Arc::new(DirectoryFile { file, direct: true }));
         }
-        // A first attempt with O_DIRECT may have made the file before it was refused.
-        let exists = how.create && how.direct_alignment.is_some() && path.exists();
-        options.create_new(how.create && !exists).custom_flags(0);
+        // The attempt with O_DIRECT may have created the file before it failed.
+        let exists = mode.create && mode.direct_alignment.is_some() && path.exists();
+        options.create_new(mode.create && !exists).custom_flags(0);
         Ok(Arc::new(DirectoryFile { file: options.open(path)?, direct: false }))
     }
 
@@ -86,13 +87,13 @@ impl Medium for Directory {
         fs::remove_dir(self.path(path))
     }
 
-    fn list(&self, path: &str) -> io::Result<Vec<Name>> {
+    fn list(&self, path: &str) -> io::Result<Vec<DirectoryEntry>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(self.path(path))? {
             let entry = entry?;
-            // A name that is not UTF-8 cannot be one of ours.
+            // The store writes no names that are not UTF-8.
             if let Ok(name) = entry.file_name().into_string() {
-                names.push(Name { name, is_dir: entry.file_type()?.is_dir() });
+                names.push(DirectoryEntry { name, is_dir: entry.file_type()?.is_dir() });
             }
         }
         names.sort();
@@ -107,7 +108,7 @@ impl Medium for Directory {
         if !self.reports_failures {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        Ok(rustix::fs::syncfs(&self.whole)?)
+        Ok(rustix::fs::syncfs(&self.root_descriptor)?)
     }
 
     fn lock(&self, path: &str, exclusive: bool) -> io::Result<Box<dyn Any + Send + Sync>> {
@@ -121,10 +122,10 @@ impl Medium for Directory {
         Ok(Box::new(file))
     }
 
-    fn space(&self) -> io::Result<Space> {
+    fn space(&self) -> io::Result<MediumSpace> {
         let stat = rustix::fs::statvfs(&self.root)?;
         let device = rustix::fs::stat(&self.root)?.st_dev;
-        Ok(Space {
+        Ok(MediumSpace {
             total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
             free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
             device,
@@ -150,7 +151,7 @@ fn open_direct(options: &mut OpenOptions, path: &Path, alignment: u32) -> Option
         Ok(stat) if stat.stx_mask & rustix::fs::StatxFlags::DIOALIGN.bits() != 0 => {
             stat.stx_dio_offset_align.max(stat.stx_dio_mem_align)
         }
-        // The kernel does not say: 4 KiB is what every device accepts.
+        // The kernel does not tell. Every device accepts 4 KiB.
         _ => 4096,
     };
     (needed != 0 && alignment.is_multiple_of(needed)).then_some(file)
@@ -164,7 +165,7 @@ struct DirectoryFile {
 
 impl DirectoryFile {
     fn sync_range(&self, flags: libc::c_uint) -> io::Result<()> {
-        // SAFETY: the call takes no memory, and the descriptor is open while `self` is borrowed.
+        // SAFETY: the call accesses no memory, and the descriptor is open while `self` is borrowed.
         match unsafe { libc::sync_file_range(self.file.as_raw_fd(), 0, 0, flags) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -270,13 +271,13 @@ impl MediumFile for DirectoryFile {
     }
 
     fn begin_sync(&self) {
-        // This begins writes and reports none that fails.
+        // The call only starts writes; their failures show later.
         let _ = self.sync_range(libc::SYNC_FILE_RANGE_WRITE);
     }
 
     fn wait_begun(&self) -> io::Result<()> {
         match self.sync_range(libc::SYNC_FILE_RANGE_WAIT_BEFORE) {
-            // The file system knows no such call: the sync does it all.
+            // The file system lacks the call; the sync does all the work.
             Err(error)
                 if matches!(
                     error.raw_os_error(),
@@ -304,12 +305,12 @@ impl MediumFile for DirectoryFile {
 
     fn will_need(&self, position: u64, len: u64) {
         let Some(len) = NonZeroU64::new(len) else { return };
-        // Advice only: a file system that ignores it is slower, not wrong.
+        // Advice: a file system may ignore it.
         let _ = rustix::fs::fadvise(&self.file, position, Some(len), Advice::WillNeed);
     }
 
-    fn forget_cached(&self) {
-        // Advice only: where it is ignored, reads show what the kernel holds.
+    fn drop_cached(&self) {
+        // Advice: if the kernel ignores it, reads come from the page cache.
         let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
     }
 

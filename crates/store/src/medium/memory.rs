@@ -1,9 +1,10 @@
-//! A medium in memory that can fail in every way a disk fails.
+//! A medium in memory that can fail in every way in which a disk fails.
 //!
-//! Fault model: a file's bytes are durable after its sync, names after the sync of their
-//! directory. At a power loss every 512-byte sector of every write since then is kept or lost by
-//! itself, so writes are lost, torn and reordered; names survive as a prefix of their changes.
-//! A failed sync drops what it should have made durable: syncing again does not bring it back.
+//! Fault model: the bytes of a file are durable after its sync, names after the sync of their
+//! directory. A power loss keeps or loses each 512-byte sector of each unsynced write independently,
+//! so that writes are lost, torn and reordered. Of the unsynced changes of names it keeps a prefix.
+//! A failed sync drops the bytes that it should have made durable: the next sync does not bring them
+//! back.
 
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
@@ -12,49 +13,49 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Medium, MediumFile, Name, OpenHow, Space};
+use super::{DirectoryEntry, Medium, MediumFile, MediumSpace, OpenMode};
 
 const SECTOR_BYTES: usize = 512;
 
-/// What goes wrong at a chosen change of a [`Memory`].
+/// A failure at a chosen change of a [`MemoryMedium`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The machine stops: this change may or may not happen, and everything after it fails until
-    /// [`Memory::power_loss`] or [`Memory::kill`].
+    /// The machine stops: this change may or may not take effect, and every later call fails until
+    /// [`MemoryMedium::power_loss`] or [`MemoryMedium::kill`].
     Crash,
-    /// This one change fails with an I/O error.
+    /// This change fails with an I/O error.
     Error,
-    /// This one change fails because there is no space.
+    /// This change fails because the medium is full.
     Full,
 }
 
 /// A medium in memory. Clones share the same content.
 #[derive(Clone, Debug)]
-pub struct Memory {
-    world: Arc<Mutex<World>>,
+pub struct MemoryMedium {
+    state: Arc<Mutex<MemoryState>>,
 }
 
-impl Default for Memory {
+impl Default for MemoryMedium {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Memory {
-    /// An empty medium that remembers what is not durable yet.
+impl MemoryMedium {
+    /// An empty medium that tracks which changes are durable.
     pub fn new() -> Self {
         Self::with_tracking(true)
     }
 
-    /// An empty medium that takes every change as durable at once: for long runs, where the
-    /// memory of what is not durable would cost more than the content.
+    /// An empty medium on which every change is durable at once: for long runs, in which the
+    /// tracking would need more memory than the content.
     pub fn untracked() -> Self {
         Self::with_tracking(false)
     }
 
     fn with_tracking(tracking: bool) -> Self {
         let root = BTreeMap::from([(String::new(), Node::Dir)]);
-        let world = World {
+        let state = MemoryState {
             tracking,
             files: HashMap::new(),
             names: root.clone(),
@@ -66,75 +67,75 @@ impl Memory {
             stopped: false,
             capacity_bytes: u64::MAX,
             locks: HashMap::new(),
-            life: 0,
+            boot: 0,
         };
-        Self { world: Arc::new(Mutex::new(world)) }
+        Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Changes made so far: writes, syncs, changes of length and of names.
+    /// The number of changes so far: writes, syncs, changes of length and of names.
     pub fn changes(&self) -> u64 {
-        self.world.lock().changes
+        self.state.lock().changes
     }
 
-    /// Lets `fault` happen at the change with this number, counted as [`Memory::changes`] does.
+    /// Makes the change with this number fail, counted as by [`MemoryMedium::changes`].
     pub fn set_fault(&self, at_change: u64, fault: Fault) {
-        self.world.lock().fault = Some((at_change, fault));
+        self.state.lock().fault = Some((at_change, fault));
     }
 
-    /// Limits the sum of all file lengths.
+    /// ExtentFileLimits the sum of all file lengths.
     pub fn set_capacity(&self, capacity_bytes: u64) {
-        self.world.lock().capacity_bytes = capacity_bytes;
+        self.state.lock().capacity_bytes = capacity_bytes;
     }
 
-    /// All processes of the machine are gone; the kernel keeps what they wrote.
+    /// Ends all processes of the machine. The kernel keeps their writes.
     pub fn kill(&self) {
-        self.world.lock().restart();
+        self.state.lock().restart();
     }
 
-    /// Power is cut and comes back; `random` decides what of the changes that were not durable
-    /// survives (it is called with an upper bound and answers a smaller number).
+    /// Cuts the power and restores it. `random`, which returns a number below its argument, decides
+    /// which unsynced changes survive.
     pub fn power_loss(&self, random: &mut dyn FnMut(u64) -> u64) {
-        let mut world = self.world.lock();
-        world.lose_power(random);
-        world.restart();
+        let mut state = self.state.lock();
+        state.lose_power(random);
+        state.restart();
     }
 
     /// The paths of all files.
     pub fn file_paths(&self) -> Vec<String> {
-        let world = self.world.lock();
-        let files = world.names.iter().filter(|(_, node)| matches!(node, Node::File(_)));
+        let state = self.state.lock();
+        let files = state.names.iter().filter(|(_, node)| matches!(node, Node::File(_)));
         files.map(|(path, _)| path.clone()).collect()
     }
 
     /// The bytes of a file.
     pub fn bytes(&self, path: &str) -> io::Result<Vec<u8>> {
-        let world = self.world.lock();
-        Ok(world.files[&world.inode(path)?].bytes.clone())
+        let state = self.state.lock();
+        Ok(state.files[&state.inode(path)?].bytes.clone())
     }
 
-    /// Replaces the bytes of a file, durably: how tests damage a medium.
+    /// Replaces the bytes of a file, durably: tests damage a medium with it.
     pub fn set_bytes(&self, path: &str, bytes: Vec<u8>) -> io::Result<()> {
-        let mut world = self.world.lock();
-        let inode = world.inode(path)?;
-        let file = world.file(inode);
+        let mut state = self.state.lock();
+        let inode = state.inode(path)?;
+        let file = state.file(inode);
         file.durable.clone_from(&bytes);
         file.bytes = bytes;
         file.pending.clear();
         Ok(())
     }
 
-    /// A medium with the same content, all of it durable, sharing nothing with this one.
+    /// An independent medium with the same content, all of it durable.
     pub fn duplicate(&self) -> Self {
-        let world = self.world.lock();
-        let copy = Self::with_tracking(world.tracking);
+        let state = self.state.lock();
+        let copy = Self::with_tracking(state.tracking);
         {
-            let mut new = copy.world.lock();
-            new.names.clone_from(&world.names);
-            new.durable_names.clone_from(&world.names);
-            new.next_inode = world.next_inode;
-            for (&inode, file) in &world.files {
-                let durable = if world.tracking { file.bytes.clone() } else { Vec::new() };
-                let file = Content { bytes: file.bytes.clone(), durable, pending: Vec::new() };
+            let mut new = copy.state.lock();
+            new.names.clone_from(&state.names);
+            new.durable_names.clone_from(&state.names);
+            new.next_inode = state.next_inode;
+            for (&inode, file) in &state.files {
+                let durable = if state.tracking { file.bytes.clone() } else { Vec::new() };
+                let file = FileContent { bytes: file.bytes.clone(), durable, pending: Vec::new() };
                 new.files.insert(inode, file);
             }
         }
@@ -156,19 +157,19 @@ enum NameChange {
 }
 
 #[derive(Debug)]
-enum Pending {
+enum PendingChange {
     Write { position: usize, bytes: Vec<u8> },
     SetLen(usize),
 }
 
 #[derive(Debug, Default)]
-struct Content {
+struct FileContent {
     bytes: Vec<u8>,
     durable: Vec<u8>,
-    pending: Vec<Pending>,
+    pending: Vec<PendingChange>,
 }
 
-impl Content {
+impl FileContent {
     fn make_durable(&mut self) {
         for pending in std::mem::take(&mut self.pending) {
             apply_pending(&mut self.durable, &pending);
@@ -177,9 +178,9 @@ impl Content {
 }
 
 #[derive(Debug)]
-struct World {
+struct MemoryState {
     tracking: bool,
-    files: HashMap<u64, Content>,
+    files: HashMap<u64, FileContent>,
     names: BTreeMap<String, Node>,
     durable_names: BTreeMap<String, Node>,
     pending_names: Vec<NameChange>,
@@ -190,25 +191,25 @@ struct World {
     capacity_bytes: u64,
     /// Holders per lock; an exclusive holder counts as -1.
     locks: HashMap<String, i64>,
-    /// Counts restarts: handles of an earlier life are dead.
-    life: u64,
+    /// The number of restarts. Handles of an earlier boot fail.
+    boot: u64,
 }
 
-impl World {
+impl MemoryState {
     fn restart(&mut self) {
         self.stopped = false;
         self.fault = None;
         self.locks.clear();
-        self.life += 1;
+        self.boot += 1;
     }
 
-    fn alive(&self) -> io::Result<()> {
+    fn check_running(&self) -> io::Result<()> {
         if self.stopped { Err(io::Error::other("the machine has stopped")) } else { Ok(()) }
     }
 
-    /// Counts a change; an error says that it must not happen.
-    fn change(&mut self) -> io::Result<Fate> {
-        self.alive()?;
+    /// Counts a change; fails if the change must not take effect.
+    fn change(&mut self) -> io::Result<ChangeEffect> {
+        self.check_running()?;
         self.changes += 1;
         match self.fault {
             Some((at, fault)) if at == self.changes => {
@@ -216,13 +217,13 @@ impl World {
                 match fault {
                     Fault::Crash => {
                         self.stopped = true;
-                        Ok(Fate::ThenStop)
+                        Ok(ChangeEffect::ThenStop)
                     }
                     Fault::Error => Err(io::Error::from_raw_os_error(5)),
                     Fault::Full => Err(no_space()),
                 }
             }
-            _ => Ok(Fate::Happens),
+            _ => Ok(ChangeEffect::Happens),
         }
     }
 
@@ -234,7 +235,7 @@ impl World {
         }
     }
 
-    fn file(&mut self, inode: u64) -> &mut Content {
+    fn file(&mut self, inode: u64) -> &mut FileContent {
         self.files.get_mut(&inode).expect("an open file has content")
     }
 
@@ -263,7 +264,7 @@ impl World {
         }
     }
 
-    fn pend(&mut self, inode: u64, pending: Pending) {
+    fn pend(&mut self, inode: u64, pending: PendingChange) {
         let tracking = self.tracking;
         let file = self.file(inode);
         apply_pending(&mut file.bytes, &pending);
@@ -279,9 +280,9 @@ impl World {
             apply_name(&mut self.durable_names, &change);
         }
         self.names = self.durable_names.clone();
-        // How much survives is drawn per power loss, so that all, nothing and mixtures occur.
+        // One draw per power loss, so that all, nothing and mixtures occur.
         let chance = [0, 30, 60, 90, 100][usize::try_from(random(5)).unwrap_or(0)];
-        // By inode, so that a seed replays whatever the order of the map is.
+        // By inode, so that a seed replays in spite of the map's random order.
         let mut inodes: Vec<u64> = self.files.keys().copied().collect();
         inodes.sort_unstable();
         for inode in inodes {
@@ -289,12 +290,12 @@ impl World {
             let mut durable = std::mem::take(&mut file.durable);
             for pending in std::mem::take(&mut file.pending) {
                 match pending {
-                    Pending::SetLen(_) => {
+                    PendingChange::SetLen(_) => {
                         if random(100) < chance {
                             apply_pending(&mut durable, &pending);
                         }
                     }
-                    Pending::Write { position, bytes } => {
+                    PendingChange::Write { position, bytes } => {
                         let mut from = 0;
                         while from < bytes.len() {
                             let to_boundary = SECTOR_BYTES - (position + from) % SECTOR_BYTES;
@@ -313,13 +314,13 @@ impl World {
     }
 }
 
-enum Fate {
+enum ChangeEffect {
     Happens,
     ThenStop,
 }
 
-impl Fate {
-    fn answer(self) -> io::Result<()> {
+impl ChangeEffect {
+    fn result(self) -> io::Result<()> {
         match self {
             Self::Happens => Ok(()),
             Self::ThenStop => Err(io::Error::other("the machine has stopped")),
@@ -351,10 +352,10 @@ fn apply_name(names: &mut BTreeMap<String, Node>, change: &NameChange) {
     }
 }
 
-fn apply_pending(bytes: &mut Vec<u8>, pending: &Pending) {
+fn apply_pending(bytes: &mut Vec<u8>, pending: &PendingChange) {
     match pending {
-        Pending::SetLen(len) => bytes.resize(*len, 0),
-        Pending::Write { position, bytes: new } => put(bytes, *position, new),
+        PendingChange::SetLen(len) => bytes.resize(*len, 0),
+        PendingChange::Write { position, bytes: new } => put(bytes, *position, new),
     }
 }
 
@@ -374,78 +375,78 @@ fn to_usize(value: u64) -> io::Result<usize> {
     usize::try_from(value).map_err(|_| io::ErrorKind::FileTooLarge.into())
 }
 
-impl Medium for Memory {
-    fn open(&self, path: &str, how: OpenHow) -> io::Result<Arc<dyn MediumFile>> {
-        let mut world = self.world.lock();
-        world.alive()?;
-        if how.create {
-            if world.names.contains_key(path) {
+impl Medium for MemoryMedium {
+    fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn MediumFile>> {
+        let mut state = self.state.lock();
+        state.check_running()?;
+        if mode.create {
+            if state.names.contains_key(path) {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
-            if world.names.get(parent(path)) != Some(&Node::Dir) {
+            if state.names.get(parent(path)) != Some(&Node::Dir) {
                 return Err(io::ErrorKind::NotFound.into());
             }
-            let fate = world.change()?;
-            let inode = world.next_inode;
-            world.next_inode += 1;
-            world.files.insert(inode, Content::default());
-            world.apply_name(NameChange::Add(path.to_owned(), Node::File(inode)));
-            fate.answer()?;
+            let effect = state.change()?;
+            let inode = state.next_inode;
+            state.next_inode += 1;
+            state.files.insert(inode, FileContent::default());
+            state.apply_name(NameChange::Add(path.to_owned(), Node::File(inode)));
+            effect.result()?;
         }
-        let inode = world.inode(path)?;
-        Ok(Arc::new(MemoryFile { world: self.world.clone(), inode, life: world.life }))
+        let inode = state.inode(path)?;
+        Ok(Arc::new(MemoryFile { state: self.state.clone(), inode, boot: state.boot }))
     }
 
     fn create_dir(&self, path: &str) -> io::Result<()> {
-        let mut world = self.world.lock();
-        if world.names.contains_key(path) {
+        let mut state = self.state.lock();
+        if state.names.contains_key(path) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        let fate = world.change()?;
-        world.apply_name(NameChange::Add(path.to_owned(), Node::Dir));
-        fate.answer()
+        let effect = state.change()?;
+        state.apply_name(NameChange::Add(path.to_owned(), Node::Dir));
+        effect.result()
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut world = self.world.lock();
-        match (world.names.get(from), world.names.get(to)) {
+        let mut state = self.state.lock();
+        match (state.names.get(from), state.names.get(to)) {
             (None, _) => return Err(io::ErrorKind::NotFound.into()),
             (Some(Node::Dir), Some(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
             _ => {}
         }
-        let fate = world.change()?;
-        world.apply_name(NameChange::Rename(from.to_owned(), to.to_owned()));
-        fate.answer()
+        let effect = state.change()?;
+        state.apply_name(NameChange::Rename(from.to_owned(), to.to_owned()));
+        effect.result()
     }
 
     fn remove_file(&self, path: &str) -> io::Result<()> {
-        let mut world = self.world.lock();
-        world.inode(path)?;
-        let fate = world.change()?;
-        world.apply_name(NameChange::Remove(path.to_owned()));
-        fate.answer()
+        let mut state = self.state.lock();
+        state.inode(path)?;
+        let effect = state.change()?;
+        state.apply_name(NameChange::Remove(path.to_owned()));
+        effect.result()
     }
 
     fn remove_dir(&self, path: &str) -> io::Result<()> {
-        let mut world = self.world.lock();
+        let mut state = self.state.lock();
         let below = format!("{path}/");
-        if world.names.keys().any(|name| name.starts_with(&below)) {
+        if state.names.keys().any(|name| name.starts_with(&below)) {
             return Err(io::ErrorKind::DirectoryNotEmpty.into());
         }
-        let fate = world.change()?;
-        world.apply_name(NameChange::Remove(path.to_owned()));
-        fate.answer()
+        let effect = state.change()?;
+        state.apply_name(NameChange::Remove(path.to_owned()));
+        effect.result()
     }
 
-    fn list(&self, path: &str) -> io::Result<Vec<Name>> {
-        let world = self.world.lock();
-        world.alive()?;
-        if world.names.get(path) != Some(&Node::Dir) {
+    fn list(&self, path: &str) -> io::Result<Vec<DirectoryEntry>> {
+        let state = self.state.lock();
+        state.check_running()?;
+        if state.names.get(path) != Some(&Node::Dir) {
             return Err(io::ErrorKind::NotFound.into());
         }
         let inside =
-            world.names.iter().filter(|(name, _)| !name.is_empty() && parent(name) == path);
-        let named = inside.map(|(name, node)| Name {
+            state.names.iter().filter(|(name, _)| !name.is_empty() && parent(name) == path);
+        let named = inside.map(|(name, node)| DirectoryEntry {
             name: name.rsplit('/').next().unwrap_or(name).to_owned(),
             is_dir: *node == Node::Dir,
         });
@@ -453,40 +454,40 @@ impl Medium for Memory {
     }
 
     fn sync_dir(&self, path: &str) -> io::Result<()> {
-        let mut world = self.world.lock();
-        let fate = world.change()?;
-        if matches!(fate, Fate::ThenStop) {
-            return fate.answer();
+        let mut state = self.state.lock();
+        let effect = state.change()?;
+        if matches!(effect, ChangeEffect::ThenStop) {
+            return effect.result();
         }
         let touches = |change: &NameChange| match change {
             NameChange::Add(name, _) | NameChange::Remove(name) => parent(name) == path,
             NameChange::Rename(from, to) => parent(from) == path || parent(to) == path,
         };
-        if let Some(last) = world.pending_names.iter().rposition(touches) {
-            let made_durable: Vec<_> = world.pending_names.drain(..=last).collect();
+        if let Some(last) = state.pending_names.iter().rposition(touches) {
+            let made_durable: Vec<_> = state.pending_names.drain(..=last).collect();
             for change in made_durable {
-                apply_name(&mut world.durable_names, &change);
+                apply_name(&mut state.durable_names, &change);
             }
         }
         Ok(())
     }
 
     fn sync_all(&self) -> io::Result<()> {
-        let mut world = self.world.lock();
-        let fate = world.change();
-        match fate {
-            Ok(Fate::Happens) => {
-                for file in world.files.values_mut() {
+        let mut state = self.state.lock();
+        let effect = state.change();
+        match effect {
+            Ok(ChangeEffect::Happens) => {
+                for file in state.files.values_mut() {
                     file.make_durable();
                 }
-                for change in std::mem::take(&mut world.pending_names) {
-                    apply_name(&mut world.durable_names, &change);
+                for change in std::mem::take(&mut state.pending_names) {
+                    apply_name(&mut state.durable_names, &change);
                 }
                 Ok(())
             }
-            Ok(fate) => fate.answer(),
+            Ok(effect) => effect.result(),
             Err(error) => {
-                for file in world.files.values_mut() {
+                for file in state.files.values_mut() {
                     file.pending.clear();
                 }
                 Err(error)
@@ -495,26 +496,26 @@ impl Medium for Memory {
     }
 
     fn lock(&self, path: &str, exclusive: bool) -> io::Result<Box<dyn Any + Send + Sync>> {
-        let mut world = self.world.lock();
-        world.inode(path)?;
-        let life = world.life;
-        let holders = world.locks.entry(path.to_owned()).or_default();
+        let mut state = self.state.lock();
+        state.inode(path)?;
+        let boot = state.boot;
+        let holders = state.locks.entry(path.to_owned()).or_default();
         if *holders < 0 || (exclusive && *holders > 0) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         *holders += if exclusive { -1 } else { 1 };
         Ok(Box::new(MemoryLock {
-            world: self.world.clone(),
+            state: self.state.clone(),
             path: path.to_owned(),
             step: if exclusive { 1 } else { -1 },
-            life,
+            boot,
         }))
     }
 
-    fn space(&self) -> io::Result<Space> {
-        let world = self.world.lock();
-        let free_bytes = world.capacity_bytes.saturating_sub(world.used_bytes());
-        Ok(Space { total_bytes: world.capacity_bytes, free_bytes, device: 0 })
+    fn space(&self) -> io::Result<MediumSpace> {
+        let state = self.state.lock();
+        let free_bytes = state.capacity_bytes.saturating_sub(state.used_bytes());
+        Ok(MediumSpace { total_bytes: state.capacity_bytes, free_bytes, device: 0 })
     }
 
     fn label(&self) -> String {
@@ -523,64 +524,64 @@ impl Medium for Memory {
 }
 
 struct MemoryLock {
-    world: Arc<Mutex<World>>,
+    state: Arc<Mutex<MemoryState>>,
     path: String,
     step: i64,
-    life: u64,
+    boot: u64,
 }
 
 impl Drop for MemoryLock {
     fn drop(&mut self) {
-        let mut world = self.world.lock();
-        if world.life == self.life {
-            *world.locks.entry(self.path.clone()).or_default() += self.step;
+        let mut state = self.state.lock();
+        if state.boot == self.boot {
+            *state.locks.entry(self.path.clone()).or_default() += self.step;
         }
     }
 }
 
 #[derive(Debug)]
 struct MemoryFile {
-    world: Arc<Mutex<World>>,
+    state: Arc<Mutex<MemoryState>>,
     inode: u64,
-    life: u64,
+    boot: u64,
 }
 
 impl MemoryFile {
-    fn world(&self) -> io::Result<parking_lot::MutexGuard<'_, World>> {
-        let world = self.world.lock();
-        world.alive()?;
-        if world.life != self.life {
+    fn state(&self) -> io::Result<parking_lot::MutexGuard<'_, MemoryState>> {
+        let state = self.state.lock();
+        state.check_running()?;
+        if state.boot != self.boot {
             return Err(io::Error::other("the file was opened before the machine restarted"));
         }
-        Ok(world)
+        Ok(state)
     }
 
     fn write(&self, bytes: Vec<u8>, position: u64) -> io::Result<()> {
         let position = to_usize(position)?;
         let end = position.checked_add(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
-        let mut world = self.world()?;
-        world.reserve(self.inode, end)?;
-        let fate = world.change()?;
-        world.pend(self.inode, Pending::Write { position, bytes });
-        fate.answer()
+        let mut state = self.state()?;
+        state.reserve(self.inode, end)?;
+        let effect = state.change()?;
+        state.pend(self.inode, PendingChange::Write { position, bytes });
+        effect.result()
     }
 
     fn resize(&self, len: u64, only_up: bool) -> io::Result<()> {
         let len = to_usize(len)?;
-        let mut world = self.world()?;
-        if only_up && world.file(self.inode).bytes.len() >= len {
+        let mut state = self.state()?;
+        if only_up && state.file(self.inode).bytes.len() >= len {
             return Ok(());
         }
-        world.reserve(self.inode, len)?;
-        let fate = world.change()?;
-        world.pend(self.inode, Pending::SetLen(len));
-        fate.answer()
+        state.reserve(self.inode, len)?;
+        let effect = state.change()?;
+        state.pend(self.inode, PendingChange::SetLen(len));
+        effect.result()
     }
 }
 
 impl MediumFile for MemoryFile {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.world()?.file(self.inode).bytes.len() as u64)
+        Ok(self.state()?.file(self.inode).bytes.len() as u64)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
@@ -593,8 +594,8 @@ impl MediumFile for MemoryFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
-        let mut world = self.world()?;
-        let bytes = &world.file(self.inode).bytes;
+        let mut state = self.state()?;
+        let bytes = &state.file(self.inode).bytes;
         let from = to_usize(position)?.min(bytes.len());
         let count = buffer.len().min(bytes.len() - from);
         buffer[..count].copy_from_slice(&bytes[from..from + count]);
@@ -622,15 +623,15 @@ impl MediumFile for MemoryFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut world = self.world()?;
-        let fate = world.change();
-        let file = world.file(self.inode);
-        match fate {
-            Ok(Fate::Happens) => {
+        let mut state = self.state()?;
+        let effect = state.change();
+        let file = state.file(self.inode);
+        match effect {
+            Ok(ChangeEffect::Happens) => {
                 file.make_durable();
                 Ok(())
             }
-            Ok(fate) => fate.answer(),
+            Ok(effect) => effect.result(),
             Err(error) => {
                 file.pending.clear();
                 Err(error)

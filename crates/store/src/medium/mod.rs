@@ -1,9 +1,9 @@
-//! What a disk is made of: a directory of named files.
+//! Media: the directory of named files that holds a disk.
 //!
-//! Every byte that the store reads or writes passes one of the two traits here, so that the same
-//! store runs on a [`Directory`] of the machine and on a [`Memory`] that can lose, tear and
-//! reorder what was not synced, fill up, or fail on demand. [`Slow`] makes either behave like a
-//! slower disk.
+//! The store does all its disk I/O through the two traits of this module. So it runs on a
+//! [`DirectoryMedium`] of the machine, and on a [`MemoryMedium`] that can lose, tear and reorder
+//! unsynced writes, fill up, or fail on demand. A [`SlowMedium`] makes either behave like a slower
+//! disk.
 //!
 //! Paths are relative to the medium, with `/` between their parts.
 
@@ -19,39 +19,39 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-pub use directory::Directory;
-pub use memory::{Fault, Memory};
+pub use directory::DirectoryMedium;
+pub use memory::{Fault, MemoryMedium};
 #[cfg(test)]
 pub(crate) use slow::Clock;
-pub use slow::{Pace, Slow};
+pub use slow::{Pace, SlowMedium};
 
 /// How [`Medium::open`] opens a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OpenHow {
-    /// Make the file; it must not exist.
+pub struct OpenMode {
+    /// Create the file; it must not exist.
     pub create: bool,
     /// Allow writing.
     pub write: bool,
     /// Bypass the page cache, with this alignment of positions, lengths and memory. A medium that
-    /// cannot opens the file as usual: [`MediumFile::is_direct`] tells.
+    /// cannot do so opens the file with the page cache; see [`MediumFile::is_direct`].
     pub direct_alignment: Option<u32>,
 }
 
-/// One name in a directory of a medium.
+/// An entry of a directory of a medium.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Name {
+pub struct DirectoryEntry {
     /// The last part of the path.
     pub name: String,
     /// Whether it is a directory.
     pub is_dir: bool,
 }
 
-/// Space of a medium.
+/// The space of a medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Space {
-    /// Bytes the medium can hold.
+pub struct MediumSpace {
+    /// The bytes that the medium can hold.
     pub total_bytes: u64,
-    /// Bytes that can still be written.
+    /// The bytes that are free.
     pub free_bytes: u64,
     /// The device of the file system. Media of one machine with the same device share its bytes.
     pub device: u64,
@@ -63,32 +63,32 @@ pub struct Space {
 /// directory concerned.
 pub trait Medium: Send + Sync + Debug {
     /// Opens or creates a file.
-    fn open(&self, path: &str, how: OpenHow) -> io::Result<Arc<dyn MediumFile>>;
-    /// Makes a directory.
+    fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn MediumFile>>;
+    /// Creates a directory.
     fn create_dir(&self, path: &str) -> io::Result<()>;
-    /// Moves a file or a directory; an existing target is an error for directories.
+    /// Renames a file or a directory. A file replaces an existing target; a directory fails.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file.
     fn remove_file(&self, path: &str) -> io::Result<()>;
     /// Removes an empty directory.
     fn remove_dir(&self, path: &str) -> io::Result<()>;
     /// The names in a directory, sorted.
-    fn list(&self, path: &str) -> io::Result<Vec<Name>>;
-    /// Makes changes of names in this directory durable.
+    fn list(&self, path: &str) -> io::Result<Vec<DirectoryEntry>>;
+    /// Makes the changes of names in a directory durable.
     fn sync_dir(&self, path: &str) -> io::Result<()>;
-    /// Makes all of the medium durable at once: contents, lengths and names. It fails if anything
-    /// that was written since the last failure it reported could not be made durable, and then does
-    /// not tell what. [`io::ErrorKind::Unsupported`] means that the medium cannot do this, or would
-    /// not notice a failure: files and directories must be synced one by one.
+    /// Makes the whole medium durable: contents, lengths and names. It fails if a write since the
+    /// last reported failure could not be made durable, and does not tell which one.
+    /// [`io::ErrorKind::Unsupported`] means that the medium cannot do this, or would not notice a
+    /// failure: the caller must sync each file and directory.
     fn sync_all(&self) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Locks the medium by a file of it, until the answer is dropped: for one holder
-    /// (`exclusive`) or for many. A lock held by another gives [`io::ErrorKind::WouldBlock`].
+    /// Locks a file of the medium until the caller drops the lock: for one holder (`exclusive`) or
+    /// for several. Fails with [`io::ErrorKind::WouldBlock`] if another lock is in the way.
     fn lock(&self, path: &str, exclusive: bool) -> io::Result<Box<dyn Any + Send + Sync>>;
     /// Total and free space.
-    fn space(&self) -> io::Result<Space>;
-    /// What the medium is called in messages.
+    fn space(&self) -> io::Result<MediumSpace>;
+    /// The name of the medium in messages.
     fn label(&self) -> String;
 }
 
@@ -102,10 +102,10 @@ pub trait MediumFile: Send + Sync + Debug {
     }
     /// Cuts or extends (with zeros) the file.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Reserves space for a range and extends the file to its end: a later write into the range
-    /// does not run out of space.
+    /// Reserves space for a range and extends the file to its end, so that a later write into the
+    /// range finds space.
     fn allocate(&self, position: u64, len: u64) -> io::Result<()>;
-    /// Reads as much of `buffer` as there is before the end of the file.
+    /// Fills `buffer` up to the end of the file; returns the number of bytes read.
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize>;
     /// Reads several buffers from consecutive positions.
     fn read_vectored_at(
@@ -123,18 +123,18 @@ pub trait MediumFile: Send + Sync + Debug {
     ) -> io::Result<()>;
     /// Makes content and length durable.
     fn sync(&self) -> io::Result<()>;
-    /// Begins to make the content durable and waits for nothing, so that a sync of another file
-    /// can carry it along.
+    /// Starts to write the content back without waiting, so that a sync of another file can carry it
+    /// along.
     fn begin_sync(&self) {}
-    /// Waits until what [`begin_sync`](MediumFile::begin_sync) has begun is with the device, though
-    /// not yet durable. The kernel reports a failed write once: who gets an error here must take it
-    /// as that of the sync.
+    /// Waits until the device has the writes that [`begin_sync`](MediumFile::begin_sync) started; they
+    /// are not yet durable. The kernel reports a failed write once: the caller must treat an error
+    /// as a failed sync.
     fn wait_begun(&self) -> io::Result<()> {
         Ok(())
     }
-    /// Bytes the file occupies on the medium.
+    /// The bytes that the file occupies on the medium.
     fn allocated_bytes(&self) -> io::Result<u64>;
-    /// When content or length last changed, in nanoseconds since 1970; zero where nobody knows.
+    /// When content or length last changed, in nanoseconds since 1970; zero if it is unknown.
     fn modified_ns(&self) -> io::Result<u64> {
         Ok(0)
     }
@@ -143,30 +143,29 @@ pub trait MediumFile: Send + Sync + Debug {
     fn set_modified_ns(&self, _time: u64) -> io::Result<()> {
         Ok(())
     }
-    /// Tells the medium that a range will be read soon, so that it can begin; waits for nothing.
+    /// Tells the medium that the caller will read a range soon. It does not wait.
     fn will_need(&self, _position: u64, _len: u64) {}
-    /// Lets the medium forget bytes that it keeps in memory and that are durable, so that the next
-    /// read of them comes from the disk.
-    fn forget_cached(&self) {}
-    /// The first position from a given one on where bytes are stored: what lies before reads as
-    /// zeros. `None` behind the last one.
+    /// Drops durable bytes from the page cache, so that the next read comes from the disk.
+    fn drop_cached(&self) {}
+    /// The first stored byte at or behind a position; the bytes before it read as zeros. `None`
+    /// behind the last one.
     fn next_data(&self, position: u64) -> io::Result<Option<u64>> {
         Ok((position < self.len()?).then_some(position))
     }
-    /// Whether the page cache is bypassed.
+    /// Whether I/O bypasses the page cache.
     fn is_direct(&self) -> bool {
         false
     }
-    /// Whether a range can be read from the page cache, as far as is known.
+    /// Whether the page cache holds a whole range; `false` if that is unknown.
     fn is_cached(&self, _position: u64, _len: u64) -> bool {
         false
     }
-    /// Whether reading and writing take long without the kernel knowing: a queue then has threads
-    /// wait for them.
+    /// Whether reads and writes block the calling thread for long: a queue then uses threads for
+    /// them.
     fn is_slow(&self) -> bool {
         false
     }
-    /// The descriptor, where there is one, for asynchronous I/O.
+    /// The descriptor for asynchronous I/O, if the file has one.
     fn descriptor(&self) -> Option<RawFd> {
         None
     }

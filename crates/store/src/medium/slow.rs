@@ -1,13 +1,13 @@
-//! A medium that takes its time, as a disk with one arm does.
+//! A medium with the speed of a slower disk, modelled as a disk with one arm.
 //!
-//! The model: an I/O begins when it is asked for, or when the one before it has ended if that is
-//! later, and takes the latency and the time of its bytes at the rate of the disk. Whoever asks
-//! waits until its I/O has ended. So any number of threads get what one disk gives, and no more;
-//! and as long as something waits, the arm never rests, however late the threads wake up.
+//! The model: an I/O begins when a thread requests it, or when the I/O before it has ended if that is
+//! later. It takes the latency plus the time of its bytes at the rate of the disk. The thread blocks
+//! until its I/O has ended. So all threads together get the throughput of one disk. While requests
+//! wait, the arm is never idle, even if threads wake up late.
 //!
-//! Bytes that are read and written have this price wherever they are, also in the page cache; so
-//! has each sync, which moves no bytes. Names, lengths and reads beyond the end are free. What
-//! lies below should be faster than the model: the time that it takes itself is not added.
+//! Each read and write has this cost, even if the page cache has the bytes; each sync costs the
+//! latency. Names, lengths and reads beyond the end are free. The underlying medium should be faster
+//! than the model: its own time is not added.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -19,19 +19,19 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::{Medium, MediumFile, Name, OpenHow, Space};
+use super::{DirectoryEntry, Medium, MediumFile, MediumSpace, OpenMode};
 
-/// How slow a disk is.
+/// The speed of a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// What every I/O takes, however short it is.
+    /// The fixed time of each I/O.
     pub latency: Duration,
-    /// How many bytes the disk moves in a second; without a limit if nothing.
+    /// The rate at which the disk moves bytes; unlimited if `None`.
     pub bytes_per_second: Option<NonZeroU64>,
 }
 
 impl Pace {
-    /// What an I/O of so many bytes takes.
+    /// The duration of an I/O of `bytes` bytes.
     ///
     /// ```
     /// use std::num::NonZeroU64;
@@ -53,19 +53,19 @@ impl Pace {
     }
 }
 
-/// A medium on which every I/O takes as long as on a disk of a certain pace.
+/// A medium on which every I/O takes as long as on a disk of a given pace.
 ///
 /// ```
 /// # fn main() -> std::io::Result<()> {
 /// use std::sync::Arc;
 /// use std::time::{Duration, Instant};
 ///
-/// use pario_store::medium::{Medium, Memory, OpenHow, Pace, Slow};
+/// use pario_store::medium::{Medium, MemoryMedium, OpenMode, Pace, SlowMedium};
 ///
 /// let pace = Pace { latency: Duration::from_millis(5), bytes_per_second: None };
-/// let medium = Slow::new(Arc::new(Memory::new()), pace);
-/// let how = OpenHow { create: true, write: true, direct_alignment: None };
-/// let (file, begun) = (medium.open("tiles", how)?, Instant::now());
+/// let medium = SlowMedium::new(Arc::new(MemoryMedium::new()), pace);
+/// let mode = OpenMode { create: true, write: true, direct_alignment: None };
+/// let (file, begun) = (medium.open("tiles", mode)?, Instant::now());
 /// file.write_all_at(b"pixels", 0)?;
 /// file.sync()?;
 /// assert!(begun.elapsed() >= 2 * pace.latency);
@@ -73,29 +73,29 @@ impl Pace {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Slow {
+pub struct SlowMedium {
     inner: Arc<dyn Medium>,
-    arm: Arc<Arm>,
+    arm: Arc<DiskArm>,
 }
 
-impl Slow {
-    /// A medium on another one, which keeps the bytes.
+impl SlowMedium {
+    /// A slow medium that stores its bytes on `inner`.
     pub fn new(inner: Arc<dyn Medium>, pace: Pace) -> Self {
         Self::with_clock(inner, pace, Arc::new(SystemClock))
     }
 
-    /// A medium in a time of its own.
+    /// A slow medium with the given clock.
     pub(crate) fn with_clock(inner: Arc<dyn Medium>, pace: Pace, clock: Arc<dyn Clock>) -> Self {
-        let arm = Arm { pace, clock, free_at: Mutex::new(None) };
+        let arm = DiskArm { pace, clock, free_at: Mutex::new(None) };
         Self { inner, arm: Arc::new(arm) }
     }
 }
 
-/// What tells the time, and waits for it.
+/// A clock that threads can sleep by.
 pub(crate) trait Clock: Send + Sync + Debug {
     /// The time.
     fn now(&self) -> Instant;
-    /// Waits until then, if that is to come.
+    /// Sleeps until an instant; returns at once if it is past.
     fn sleep_until(&self, then: Instant);
 }
 
@@ -115,17 +115,17 @@ impl Clock for SystemClock {
     }
 }
 
-/// The one arm of a disk: it does one thing after the other.
+/// The arm of a disk: it performs one I/O at a time.
 #[derive(Debug)]
-struct Arm {
+struct DiskArm {
     pace: Pace,
     clock: Arc<dyn Clock>,
-    /// When the last I/O that was asked for has ended.
+    /// The end of the last requested I/O.
     free_at: Mutex<Option<Instant>>,
 }
 
-impl Arm {
-    /// Does something that moves so many bytes; it has ended when this returns.
+impl DiskArm {
+    /// Performs an I/O of `bytes` bytes, and returns at its modelled end.
     fn moves<T>(&self, bytes: u64, real: impl FnOnce() -> T) -> T {
         let end = self.reserve(bytes);
         let done = real();
@@ -133,7 +133,7 @@ impl Arm {
         done
     }
 
-    /// Takes the next free time; the answer is its end.
+    /// Reserves the next free interval of the arm; returns its end.
     fn reserve(&self, bytes: u64) -> Instant {
         let mut free_at = self.free_at.lock();
         let now = self.clock.now();
@@ -144,9 +144,9 @@ impl Arm {
     }
 }
 
-impl Medium for Slow {
-    fn open(&self, path: &str, how: OpenHow) -> io::Result<Arc<dyn MediumFile>> {
-        let file = self.inner.open(path, how)?;
+impl Medium for SlowMedium {
+    fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn MediumFile>> {
+        let file = self.inner.open(path, mode)?;
         Ok(Arc::new(SlowFile { file, arm: self.arm.clone() }))
     }
 
@@ -166,7 +166,7 @@ impl Medium for Slow {
         self.inner.remove_dir(path)
     }
 
-    fn list(&self, path: &str) -> io::Result<Vec<Name>> {
+    fn list(&self, path: &str) -> io::Result<Vec<DirectoryEntry>> {
         self.inner.list(path)
     }
 
@@ -182,7 +182,7 @@ impl Medium for Slow {
         self.inner.lock(path, exclusive)
     }
 
-    fn space(&self) -> io::Result<Space> {
+    fn space(&self) -> io::Result<MediumSpace> {
         self.inner.space()
     }
 
@@ -191,11 +191,11 @@ impl Medium for Slow {
     }
 }
 
-/// An open file. It has no descriptor and is never cached: both would be ways around the arm.
+/// An open file. It offers neither a descriptor nor the page cache: both would bypass the arm.
 #[derive(Debug)]
 struct SlowFile {
     file: Arc<dyn MediumFile>,
-    arm: Arc<Arm>,
+    arm: Arc<DiskArm>,
 }
 
 impl SlowFile {
@@ -231,8 +231,8 @@ impl MediumFile for SlowFile {
         self.file.wait_begun()
     }
 
-    fn forget_cached(&self) {
-        self.file.forget_cached();
+    fn drop_cached(&self) {
+        self.file.drop_cached();
     }
 
     fn next_data(&self, position: u64) -> io::Result<Option<u64>> {
@@ -293,18 +293,18 @@ impl MediumFile for SlowFile {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Directory, Memory};
+    use super::super::{DirectoryMedium, MemoryMedium};
     use super::*;
 
-    /// Time that passes only when it is told to; who sleeps goes on at once, and its end is noted.
+    /// A clock that only the test advances. A sleep returns at once and records its end.
     #[derive(Debug)]
-    struct Still {
+    struct ManualClock {
         begun: Instant,
         now: Mutex<Instant>,
         ends: Mutex<Vec<Instant>>,
     }
 
-    impl Still {
+    impl ManualClock {
         fn new() -> Arc<Self> {
             let begun = Instant::now();
             Arc::new(Self { begun, now: Mutex::new(begun), ends: Mutex::default() })
@@ -314,7 +314,7 @@ mod tests {
             *self.now.lock() = self.begun + Duration::from_millis(ms);
         }
 
-        /// When those ended who slept since the last call, in order, in milliseconds.
+        /// The ends of the sleeps since the last call, in order, in milliseconds.
         fn ends_ms(&self) -> Vec<u128> {
             let mut ends = std::mem::take(&mut *self.ends.lock());
             ends.sort();
@@ -322,7 +322,7 @@ mod tests {
         }
     }
 
-    impl Clock for Still {
+    impl Clock for ManualClock {
         fn now(&self) -> Instant {
             *self.now.lock()
         }
@@ -336,12 +336,12 @@ mod tests {
     const PACE: Pace =
         Pace { latency: Duration::from_millis(10), bytes_per_second: NonZeroU64::new(1_000_000) };
 
-    const CREATE: OpenHow = OpenHow { create: true, write: true, direct_alignment: None };
+    const CREATE: OpenMode = OpenMode { create: true, write: true, direct_alignment: None };
 
-    /// A file of 8,000 bytes on a medium of this pace, at the time zero.
-    fn file(pace: Pace) -> (Arc<dyn MediumFile>, Slow, Arc<Still>) {
-        let clock = Still::new();
-        let medium = Slow::with_clock(Arc::new(Memory::new()), pace, clock.clone());
+    /// A file of 8,000 bytes on a medium of this pace, at time zero.
+    fn file(pace: Pace) -> (Arc<dyn MediumFile>, SlowMedium, Arc<ManualClock>) {
+        let clock = ManualClock::new();
+        let medium = SlowMedium::with_clock(Arc::new(MemoryMedium::new()), pace, clock.clone());
         let file = medium.open("x", CREATE).unwrap();
         file.set_len(8_000).unwrap();
         (file, medium, clock)
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_get_what_one_disk_gives() {
+    fn many_threads_get_the_throughput_of_one_disk() {
         let (file, _, clock) = file(PACE);
         thread::scope(|scope| {
             for _ in 0..8 {
@@ -401,28 +401,28 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_nobody_asks_is_lost_and_late_sleepers_lose_none() {
+    fn idle_time_is_lost_and_late_threads_lose_none() {
         let (file, _, clock) = file(PACE);
         let read = || file.read_at(&mut [0; 1_000], 0).unwrap();
         read();
         read();
-        // The arm is busy until 22: who asks before is served then, however late it is.
+        // The arm is busy until 22: an earlier request begins then.
         clock.set_ms(21);
         read();
         assert_eq!(clock.ends_ms(), [11, 22, 33]);
-        // It has been idle since 33.
+        // The arm is idle since 33.
         clock.set_ms(50);
         read();
         read();
         assert_eq!(clock.ends_ms(), [61, 72]);
-        // It has just become free.
+        // The arm becomes idle at this instant.
         clock.set_ms(72);
         read();
         assert_eq!(clock.ends_ms(), [83]);
     }
 
     #[test]
-    fn only_bytes_that_are_there_take_time() {
+    fn only_existing_bytes_take_time() {
         let (file, medium, clock) = file(PACE);
         assert_eq!(file.read_at(&mut [], 0).unwrap(), 0);
         assert_eq!(file.read_at(&mut [0; 100], 8_000).unwrap(), 0);
@@ -437,9 +437,9 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_takes_its_time_too() {
-        let (memory, clock) = (Memory::new(), Still::new());
-        let medium = Slow::with_clock(Arc::new(memory.clone()), PACE, clock.clone());
+    fn a_failed_io_takes_its_time_too() {
+        let (memory, clock) = (MemoryMedium::new(), ManualClock::new());
+        let medium = SlowMedium::with_clock(Arc::new(memory.clone()), PACE, clock.clone());
         let file = medium.open("x", CREATE).unwrap();
         memory.set_fault(memory.changes() + 1, super::super::Fault::Error);
         assert!(file.write_all_at(&[1; 1_000], 0).is_err());
@@ -447,13 +447,13 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_way_around_the_arm() {
+    fn nothing_bypasses_the_arm() {
         let dir = tempfile::tempdir().unwrap();
-        let directory = Arc::new(Directory::new(dir.path()).unwrap());
-        let medium = Slow::new(directory.clone(), Pace::default());
-        let how = OpenHow { direct_alignment: Some(4096), ..CREATE };
-        let file = medium.open("x", how).unwrap();
-        let plain = directory.open("y", how).unwrap();
+        let directory = Arc::new(DirectoryMedium::new(dir.path()).unwrap());
+        let medium = SlowMedium::new(directory.clone(), Pace::default());
+        let mode = OpenMode { direct_alignment: Some(4096), ..CREATE };
+        let file = medium.open("x", mode).unwrap();
+        let plain = directory.open("y", mode).unwrap();
         assert_eq!(file.is_direct(), plain.is_direct());
         assert!(plain.descriptor().is_some() && file.descriptor().is_none());
         let file = medium.open("z", CREATE).unwrap();

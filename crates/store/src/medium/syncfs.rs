@@ -1,8 +1,7 @@
-//! Whether `syncfs` tells of writes that have failed.
+//! Whether `syncfs` reports failed writes.
 //!
 //! Linux reports them since 5.8, for file systems that write through the page cache. Others (network
-//! file systems, FUSE, overlays) may return before the bytes are durable, or without a word about a
-//! failure.
+//! file systems, FUSE, overlays) may return before the bytes are durable, or hide a failure.
 
 use std::fs::{self, File};
 
@@ -15,10 +14,7 @@ const SINCE: (u32, u32) = (5, 8);
 /// Whether `syncfs` reports failures of the file system that a file is on.
 pub fn reports_failures(file: &File) -> bool {
     let Ok(found) = rustix::fs::fstatfs(file) else { return false };
-    #[expect(
-        clippy::cast_sign_loss,
-        reason = "a magic number, whatever type the platform gives it"
-    )]
+    #[expect(clippy::cast_sign_loss, reason = "a magic number; its type differs by platform")]
     let kind = found.f_type as u64 & 0xFFFF_FFFF;
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     KNOWN.contains(&kind) && version_of(&release).is_some_and(|version| version >= SINCE)

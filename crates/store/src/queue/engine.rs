@@ -1,7 +1,7 @@
-//! What carries the I/O of a queue out.
+//! The interface of the engines that perform the I/O of a queue.
 //!
-//! An engine takes operations under slots and hands back each slot once, in any order, with the
-//! buffer it was given. It answers all of them before it is dropped.
+//! The queue submits each operation under a slot. The engine returns each slot once, in any order,
+//! with the buffer of the operation. Dropping an engine waits for all operations.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,34 +11,34 @@ use crate::buffer::Buffer;
 use crate::error::StoreError;
 use crate::medium::MediumFile;
 
-/// One operation.
+/// An operation of an engine.
 pub(crate) enum Io {
     /// Read the first `len` bytes of the buffer from a position; fewer at the end of the file.
     Read { file: Arc<dyn MediumFile>, position: u64, buffer: Buffer, len: usize },
     /// Write the first `len` bytes of the buffer to a position.
     Write { file: Arc<dyn MediumFile>, position: u64, buffer: Buffer, len: usize },
-    /// Run something that waits by itself.
+    /// Run a function that may block.
     Task(Box<dyn FnOnce() -> Result<(), StoreError> + Send>),
 }
 
-/// What became of an operation.
+/// The result of an operation.
 pub(crate) enum IoDone {
-    /// Bytes read or written.
+    /// The number of bytes read or written.
     Moved(io::Result<usize>, Buffer),
     Ran(Result<(), StoreError>),
 }
 
-/// Carries out operations.
+/// Performs operations.
 pub(crate) trait Engine {
-    /// Takes an operation; it begins at the latest with the next call of another method.
+    /// Takes an operation; starts it at the latest with the next call of another method.
     fn submit(&mut self, slot: usize, io: Io);
-    /// Begins what was submitted.
+    /// Starts all submitted operations.
     fn flush(&mut self);
-    /// Collects what is done; with `wait`, not before something is or a [`Waker`] is used.
+    /// Collects the finished operations; with `wait`, blocks until there is one or a [`Waker`] wakes it.
     fn collect(&mut self, wait: bool, done: &mut VecDeque<(usize, IoDone)>);
-    /// Interrupts a waiting `collect` from another thread.
+    /// A handle that interrupts a blocked `collect` from another thread.
     fn waker(&self) -> Waker;
-    /// What it is called.
+    /// The name of the engine.
     fn name(&self) -> &'static str;
 }
 
@@ -65,7 +65,7 @@ impl std::fmt::Debug for Waker {
     }
 }
 
-/// Carries out an operation in the calling thread.
+/// Performs an operation in the calling thread.
 pub(crate) fn run(io: Io) -> IoDone {
     match io {
         Io::Read { file, position, mut buffer, len } => {

@@ -1,4 +1,4 @@
-//! Many requests under way, from one thread, on any number of disks.
+//! The request queue: many requests in flight from one thread, on any number of disks.
 
 mod engine;
 mod operation;
@@ -19,7 +19,7 @@ use crate::error::StoreError;
 use crate::extents::{Caching, Extent, ExtentBuffer, ExtentFile};
 use crate::flat::FlatFile;
 
-/// What carries the I/O out.
+/// The engine that performs the I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineChoice {
     /// io_uring where the kernel allows it, threads otherwise.
@@ -27,19 +27,19 @@ pub enum EngineChoice {
     Auto,
     /// io_uring, or an error.
     Uring,
-    /// Threads that wait.
+    /// Threads that block, one operation each.
     Threads,
-    /// The calling thread, in an order drawn from this seed: for simulation.
+    /// The calling thread, in an order drawn from this seed: for simulations.
     Seeded(u64),
 }
 
-/// How a [`Queue`] works.
+/// Options of a [`Queue`].
 #[derive(Clone, Copy, Debug)]
 pub struct QueueOptions {
-    /// Requests under way on each disk at once; further ones wait for their turn. A single SSD is
-    /// busy with 16 to 32, a hard disk with 2 to 4.
+    /// Requests in flight on each disk; further ones wait in the queue. An SSD is busy with 16 to 32,
+    /// a hard disk with 2 to 4.
     pub depth_per_disk: usize,
-    /// What carries the I/O out.
+    /// The engine that performs the I/O.
     pub engine: EngineChoice,
 }
 
@@ -49,7 +49,7 @@ impl Default for QueueOptions {
     }
 }
 
-/// What a disk is asked to do.
+/// A request to a disk.
 #[derive(Debug)]
 pub enum Request {
     /// Read an extent.
@@ -58,7 +58,7 @@ pub enum Request {
         file: ExtentFile,
         /// The extent.
         index: u64,
-        /// Whether the cache may be used.
+        /// Whether the request uses the cache.
         caching: Caching,
     },
     /// Write an extent.
@@ -69,7 +69,7 @@ pub enum Request {
         index: u64,
         /// Header and body.
         extent: ExtentBuffer,
-        /// Whether the cache may be used.
+        /// Whether the request uses the cache.
         caching: Caching,
     },
     /// Delete an extent.
@@ -79,7 +79,7 @@ pub enum Request {
         /// The extent.
         index: u64,
     },
-    /// Make everything of a subfile durable that was acknowledged before.
+    /// Sync a subfile.
     SyncExtents {
         /// The subfile.
         file: ExtentFile,
@@ -90,9 +90,9 @@ pub enum Request {
         file: FlatFile,
         /// The first byte.
         offset: u64,
-        /// Where the bytes go.
+        /// The memory for the bytes.
         buffer: Buffer,
-        /// How many; at most as many as the buffer has.
+        /// The number of bytes; at most the length of the buffer.
         len: usize,
     },
     /// Write bytes of a flat subfile.
@@ -101,12 +101,12 @@ pub enum Request {
         file: FlatFile,
         /// The first byte.
         offset: u64,
-        /// Where the bytes are.
+        /// The memory that holds the bytes.
         buffer: Buffer,
-        /// How many; at most as many as the buffer has.
+        /// The number of bytes; at most the length of the buffer.
         len: usize,
     },
-    /// Make everything of a subfile durable that was acknowledged before.
+    /// Sync a subfile.
     SyncFlat {
         /// The subfile.
         file: FlatFile,
@@ -114,53 +114,53 @@ pub enum Request {
 }
 
 impl Request {
-    /// The disk it concerns.
+    /// The number of its disk.
     fn disk(&self) -> u64 {
         match self {
             Self::ReadExtent { file, .. }
             | Self::WriteExtent { file, .. }
             | Self::DeleteExtent { file, .. }
-            | Self::SyncExtents { file } => file.shared.place.disk.number,
+            | Self::SyncExtents { file } => file.inner.context.disk.number,
             Self::ReadFlat { file, .. }
             | Self::WriteFlat { file, .. }
-            | Self::SyncFlat { file } => file.shared.place.disk.number,
+            | Self::SyncFlat { file } => file.inner.context.disk.number,
         }
     }
 }
 
-/// What a request brought.
+/// The reply to a request.
 #[derive(Debug)]
-pub enum Answer {
-    /// The extent, if it is there.
+pub enum Reply {
+    /// The extent, if it exists.
     Extent(Option<Extent>),
-    /// It is written.
+    /// The data is written.
     Written,
-    /// It is gone; the answer says whether it was there.
+    /// The extent is deleted; the value says whether it existed.
     Deleted(bool),
-    /// Bytes of a flat subfile; fewer than asked for only at its end.
+    /// Bytes of a flat subfile; fewer than requested only at its end.
     Read {
-        /// Where they are.
+        /// The memory that holds them.
         buffer: Buffer,
-        /// How many.
+        /// Their number.
         len: usize,
     },
-    /// It is durable.
+    /// The subfile is durable.
     Synced,
 }
 
 /// A finished request.
 #[derive(Debug)]
 pub struct Completion {
-    /// The tag it was submitted with.
+    /// The tag of the request.
     pub tag: u64,
-    /// What it brought.
-    pub answer: Result<Answer, StoreError>,
+    /// The reply, or why the request failed.
+    pub result: Result<Reply, StoreError>,
 }
 
-/// Many requests under way, from one thread, on any number of disks. Answers come in any order
-/// and carry the tag of their request.
+/// A queue of requests from one thread to any number of disks. Completions come in any order and
+/// carry the tag of their request.
 ///
-/// Dropping a queue waits for everything under way; what has not begun is forgotten.
+/// Dropping a queue waits for all requests in flight and discards those that have not started.
 ///
 /// ```
 /// # fn main() -> Result<(), pario_store::StoreError> {
@@ -176,8 +176,8 @@ pub struct Completion {
 ///     let (file, caching) = (tiles.clone(), Caching::Use);
 ///     queue.submit(index, Request::WriteExtent { file, index, extent, caching });
 /// }
-/// while let Some(Completion { tag, answer }) = queue.wait() {
-///     assert!(matches!(answer?, Answer::Written), "request {tag}");
+/// while let Some(Completion { tag, result }) = queue.wait() {
+///     assert!(matches!(result?, Reply::Written), "request {tag}");
 /// }
 /// assert_eq!(tiles.stat()?.extents, 100);
 /// # Ok(())
@@ -186,26 +186,26 @@ pub struct Completion {
 pub struct Queue {
     engine: Box<dyn Engine>,
     depth_per_disk: usize,
-    lanes: HashMap<u64, Lane>,
-    operations: Vec<Option<UnderWay>>,
+    lanes: HashMap<u64, DiskLane>,
+    operations: Vec<Option<InFlight>>,
     free_slots: Vec<usize>,
-    /// Steps that the engine has not answered.
+    /// Operations that the engine has not returned.
     in_engine: usize,
-    /// Its answers that have not been looked at.
+    /// Finished operations that the queue has not processed.
     arrived: VecDeque<(usize, IoDone)>,
     completions: VecDeque<Completion>,
-    /// io_uring binds a ring to the thread that made it.
+    /// io_uring binds a ring to the thread that created it.
     _one_thread: PhantomData<*const ()>,
 }
 
 /// The requests of one disk.
 #[derive(Default)]
-struct Lane {
-    under_way: usize,
+struct DiskLane {
+    in_flight: usize,
     waiting: VecDeque<(u64, Request)>,
 }
 
-struct UnderWay {
+struct InFlight {
     tag: u64,
     disk: u64,
     operation: Operation,
@@ -239,52 +239,52 @@ impl Queue {
         })
     }
 
-    /// What carries the I/O out: `io_uring`, `threads` or `seeded`.
+    /// The name of the engine: `io_uring`, `threads` or `seeded`.
     pub fn engine(&self) -> &'static str {
         self.engine.name()
     }
 
-    /// Requests whose completion has not been taken yet.
+    /// The number of requests whose completion the caller has not taken.
     pub fn len(&self) -> usize {
         let waiting: usize = self.lanes.values().map(|lane| lane.waiting.len()).sum();
         self.in_engine + self.arrived.len() + waiting + self.completions.len()
     }
 
-    /// Whether every request is answered and every answer taken.
+    /// Whether the caller has taken the completions of all requests.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Submits a request. It never waits for a disk.
+    /// Submits a request. It never blocks on a disk.
     pub fn submit(&mut self, tag: u64, request: Request) {
         let disk = request.disk();
         self.lanes.entry(disk).or_default().waiting.push_back((tag, request));
         self.advance(disk);
     }
 
-    /// The next completion. Waits for one if something is under way; `None` if nothing is, or if
-    /// a [`Waker`] was used.
+    /// The next completion. Blocks while requests are in flight; `None` if none is, or if a [`Waker`]
+    /// wakes it.
     pub fn wait(&mut self) -> Option<Completion> {
         self.next(true, false)
     }
 
-    /// The next completion, if there is one already.
+    /// The next completion, if there is one; never blocks.
     pub fn poll(&mut self) -> Option<Completion> {
         self.next(false, false)
     }
 
-    /// Waits for a completion or a [`Waker`], also when nothing is under way.
+    /// Waits for a completion or a [`Waker`], also if no request is in flight.
     pub fn wait_or_wake(&mut self) -> Option<Completion> {
         self.next(true, true)
     }
 
-    /// What interrupts a wait from another thread.
+    /// A handle that interrupts a wait from another thread.
     pub fn waker(&self) -> Waker {
         self.engine.waker()
     }
 
-    /// The next completion. What is worked out from an answer of the disk is worked out here, one
-    /// at a time, after the next requests have begun: the disk does not wait for us.
+    /// The next completion. It processes finished operations one at a time, after the next requests
+    /// have started, so that the disk stays busy.
     fn next(&mut self, wait: bool, even_if_idle: bool) -> Option<Completion> {
         self.engine.flush();
         let mut may_collect = true;
@@ -303,43 +303,44 @@ impl Queue {
         }
     }
 
-    /// Collects what the engine has, and lets the next requests begin; the answer says whether
-    /// there was anything.
+    /// Collects finished operations and starts the next requests; returns whether there were any.
     fn collect(&mut self, wait: bool) -> bool {
         let before = self.arrived.len();
         self.engine.collect(wait, &mut self.arrived);
         self.in_engine -= self.arrived.len() - before;
         for i in before..self.arrived.len() {
             let slot = self.arrived[i].0;
-            let disk = self.operations[slot].as_ref().expect("each slot is answered once").disk;
-            self.lanes.get_mut(&disk).expect("a request has a lane").under_way -= 1;
+            let disk =
+                self.operations[slot].as_ref().expect("the engine returns each slot once").disk;
+            self.lanes.get_mut(&disk).expect("a request has a lane").in_flight -= 1;
             self.advance(disk);
         }
         self.engine.flush();
         self.arrived.len() > before
     }
 
-    /// Goes on with a request whose step is done.
+    /// Continues a request whose operation has finished.
     fn resume(&mut self, slot: usize, done: IoDone) {
-        let mut under_way = self.operations[slot].take().expect("each slot is answered once");
-        match under_way.operation.resume(done) {
+        let mut in_flight =
+            self.operations[slot].take().expect("the engine returns each slot once");
+        match in_flight.operation.resume(done) {
             Step::Io(io) => {
-                self.lanes.entry(under_way.disk).or_default().under_way += 1;
+                self.lanes.entry(in_flight.disk).or_default().in_flight += 1;
                 self.in_engine += 1;
-                self.operations[slot] = Some(under_way);
+                self.operations[slot] = Some(in_flight);
                 self.engine.submit(slot, io);
             }
-            Step::Done(answer) => {
+            Step::Done(result) => {
                 self.free_slots.push(slot);
-                self.completions.push_back(Completion { tag: under_way.tag, answer });
+                self.completions.push_back(Completion { tag: in_flight.tag, result });
             }
         }
     }
 
-    /// Begins as many requests of a disk as may be under way.
+    /// Starts requests of a disk up to its limit.
     fn advance(&mut self, disk: u64) {
         let lane = self.lanes.get_mut(&disk).expect("a request has a lane");
-        while lane.under_way < self.depth_per_disk
+        while lane.in_flight < self.depth_per_disk
             && let Some((tag, request)) = lane.waiting.pop_front()
         {
             match Operation::begin(request) {
@@ -348,15 +349,15 @@ impl Queue {
                         self.operations.push(None);
                         self.operations.len() - 1
                     });
-                    self.operations[slot] = Some(UnderWay { tag, disk, operation });
-                    lane.under_way += 1;
+                    self.operations[slot] = Some(InFlight { tag, disk, operation });
+                    lane.in_flight += 1;
                     self.in_engine += 1;
                     self.engine.submit(slot, io);
                 }
-                (_, Step::Done(answer)) => self.completions.push_back(Completion { tag, answer }),
+                (_, Step::Done(result)) => self.completions.push_back(Completion { tag, result }),
             }
         }
-        if lane.under_way == 0 && lane.waiting.is_empty() {
+        if lane.in_flight == 0 && lane.waiting.is_empty() {
             self.lanes.remove(&disk);
         }
     }

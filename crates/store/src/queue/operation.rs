@@ -1,72 +1,76 @@
-//! A request on its way: what it has to do next, and what became of the step before.
+//! The state machine of a request: its next operation, and how it continues with the result.
 
 use std::sync::Arc;
 
 use super::engine::{Io, IoDone};
-use super::{Answer, Request};
+use super::{Reply, Request};
 use crate::buffer::Buffer;
 use crate::error::StoreError;
 use crate::extents::{
-    Caching, Entry, Extent, ExtentBuffer, Found, Need, Patience, Reservation, Room, Shared,
+    Caching, Extent, ExtentBuffer, ExtentEntry, IndexLookup, OpenExtentFile, Prerequisite,
+    Reservation, Reserve, ReserveAttempts,
 };
-use crate::flat::{FlatFile, FlatShared};
-use crate::index::{PAGE_BYTES, PageWanted};
+use crate::flat::{FlatFile, OpenFlatFile};
+use crate::index::{MissingPage, PAGE_BYTES};
 
-/// What an operation wants now.
+/// The next step of a request.
 pub(crate) enum Step {
-    /// Something of the engine.
+    /// An operation for the engine.
     Io(Io),
-    /// Nothing more.
-    Done(Result<Answer, StoreError>),
+    /// The request is finished.
+    Done(Result<Reply, StoreError>),
 }
 
-/// A request with the step it has reached.
+/// A request in progress.
 pub(crate) enum Operation {
     Extent(ExtentOperation),
-    ReadFlat(Arc<FlatShared>),
-    WriteFlat(Arc<FlatShared>),
+    ReadFlat(Arc<OpenFlatFile>),
+    WriteFlat(Arc<OpenFlatFile>),
     Sync,
-    /// Finished before it needed the engine.
-    Settled,
+    /// Finished without the engine.
+    Finished,
 }
 
 pub(crate) struct ExtentOperation {
-    file: Arc<Shared>,
+    file: Arc<OpenExtentFile>,
     index: u64,
     caching: Caching,
-    aim: Aim,
+    action: ExtentAction,
     stage: Stage,
 }
 
-enum Aim {
-    Read { failed: Option<(Entry, &'static str)> },
-    Write { extent: Option<ExtentBuffer>, patience: Patience },
+enum ExtentAction {
+    Read { failed: Option<(ExtentEntry, &'static str)> },
+    Write { extent: Option<ExtentBuffer>, attempts: ReserveAttempts },
     Delete,
 }
 
 enum Stage {
     Finding,
-    LoadingPage(PageWanted),
-    Reading(Entry),
-    /// A write waits for what there is no room without.
-    MakingRoom,
-    Writing(Reservation, Entry),
+    LoadingPage(MissingPage),
+    Reading(ExtentEntry),
+    /// A write waits for the prerequisite of its reservation.
+    Blocked,
+    Writing(Reservation, ExtentEntry),
 }
 
 impl Operation {
-    /// Begins a request; the answer is the operation and what it wants first.
+    /// Begins a request; returns the operation and its first step.
     pub(crate) fn begin(request: Request) -> (Self, Step) {
         match request {
             Request::ReadExtent { file, index, caching } => {
-                let aim = Aim::Read { failed: None };
-                ExtentOperation::begin(file.shared, index, caching, aim)
+                let action = ExtentAction::Read { failed: None };
+                ExtentOperation::begin(file.inner, index, caching, action)
             }
             Request::WriteExtent { file, index, extent, caching } => {
-                let aim = Aim::Write { extent: Some(extent), patience: Patience::default() };
-                ExtentOperation::begin(file.shared, index, caching, aim)
+                let action = ExtentAction::Write {
+                    extent: Some(extent),
+                    attempts: ReserveAttempts::default(),
+                };
+                ExtentOperation::begin(file.inner, index, caching, action)
             }
             Request::DeleteExtent { file, index } => {
-                ExtentOperation::begin(file.shared, index, Caching::Use, Aim::Delete)
+                ExtentOperation::begin(file.inner, index, Caching::Use, ExtentAction::Delete)
             }
             Request::SyncExtents { file } => {
                 (Self::Sync, Step::Io(Io::Task(Box::new(move || file.sync()))))
@@ -76,13 +80,13 @@ impl Operation {
             }
             Request::ReadFlat { file, offset, buffer, len } => {
                 let len = len.min(buffer.len());
-                let step = file.shared.position(offset, len as u64).map(|position| Io::Read {
-                    file: file.shared.file.clone(),
+                let step = file.inner.position(offset, len as u64).map(|position| Io::Read {
+                    file: file.inner.file.clone(),
                     position,
                     buffer,
                     len,
                 });
-                (Self::ReadFlat(file.shared), step.into())
+                (Self::ReadFlat(file.inner), step.into())
             }
             Request::WriteFlat { file, offset, buffer, len } => {
                 Self::write_flat(file, offset, buffer, len)
@@ -91,32 +95,32 @@ impl Operation {
     }
 
     fn write_flat(file: FlatFile, offset: u64, buffer: Buffer, len: usize) -> (Self, Step) {
-        let shared = file.shared;
+        let flat = file.inner;
         let len = len.min(buffer.len());
-        let step = shared
+        let step = flat
             .check_writable("write to")
-            .and_then(|()| shared.position(offset, len as u64))
-            .map(|position| Io::Write { file: shared.file.clone(), position, buffer, len });
-        (Self::WriteFlat(shared), step.into())
+            .and_then(|()| flat.position(offset, len as u64))
+            .map(|position| Io::Write { file: flat.file.clone(), position, buffer, len });
+        (Self::WriteFlat(flat), step.into())
     }
 
-    /// Takes what became of the last step.
+    /// Continues with the result of the last step.
     pub(crate) fn resume(&mut self, done: IoDone) -> Step {
         match (self, done) {
             (Self::Extent(operation), IoDone::Moved(moved, buffer)) => {
                 operation.resume(moved, buffer)
             }
             (Self::ReadFlat(file), IoDone::Moved(moved, buffer)) => Step::Done(match moved {
-                Ok(len) => Ok(Answer::Read { buffer, len }),
-                Err(error) => Err(file.place.io(error, "reading")),
+                Ok(len) => Ok(Reply::Read { buffer, len }),
+                Err(error) => Err(file.context.io(error, "read")),
             }),
             (Self::WriteFlat(file), IoDone::Moved(moved, _)) => Step::Done(match moved {
-                Ok(_) => Ok(Answer::Written),
-                Err(error) => Err(file.place.io(error, "writing")),
+                Ok(_) => Ok(Reply::Written),
+                Err(error) => Err(file.context.io(error, "write to")),
             }),
-            (Self::Extent(operation), IoDone::Ran(ran)) => operation.room_was_made(ran),
-            (Self::Sync, IoDone::Ran(ran)) => Step::Done(ran.map(|()| Answer::Synced)),
-            _ => unreachable!("an engine answers what it was asked"),
+            (Self::Extent(operation), IoDone::Ran(ran)) => operation.unblocked(ran),
+            (Self::Sync, IoDone::Ran(ran)) => Step::Done(ran.map(|()| Reply::Synced)),
+            _ => unreachable!("an engine returns the result of the operation that it was given"),
         }
     }
 }
@@ -128,11 +132,16 @@ impl From<Result<Io, StoreError>> for Step {
 }
 
 impl ExtentOperation {
-    fn begin(file: Arc<Shared>, index: u64, caching: Caching, aim: Aim) -> (Operation, Step) {
-        if let Err(error) = Shared::check_index(index) {
-            return (Operation::Settled, Step::Done(Err(error)));
+    fn begin(
+        file: Arc<OpenExtentFile>,
+        index: u64,
+        caching: Caching,
+        action: ExtentAction,
+    ) -> (Operation, Step) {
+        if let Err(error) = OpenExtentFile::check_index(index) {
+            return (Operation::Finished, Step::Done(Err(error)));
         }
-        let mut operation = Self { file, index, caching, aim, stage: Stage::Finding };
+        let mut operation = Self { file, index, caching, action, stage: Stage::Finding };
         let step = operation.find();
         (Operation::Extent(operation), step)
     }
@@ -147,16 +156,16 @@ impl ExtentOperation {
             Stage::Writing(reservation, entry) => {
                 Step::Done(self.was_written(&reservation, entry, moved, buffer))
             }
-            Stage::Finding | Stage::MakingRoom => unreachable!("no bytes are moved for these"),
+            Stage::Finding | Stage::Blocked => unreachable!("these stages move no bytes"),
         }
     }
 
-    /// Looks the extent up, and goes on with what that makes possible.
+    /// Looks the extent up and continues with the result.
     fn find(&mut self) -> Step {
         let entry = match self.file.find(self.index) {
-            Ok(Found::At(entry)) => Some(entry),
-            Ok(Found::Absent) => None,
-            Ok(Found::Wants(wanted)) => {
+            Ok(IndexLookup::At(entry)) => Some(entry),
+            Ok(IndexLookup::Absent) => None,
+            Ok(IndexLookup::NeedsPage(wanted)) => {
                 self.stage = Stage::LoadingPage(wanted);
                 let buffer = self.file.pool.get(PAGE_BYTES);
                 let (file, position) = (self.file.index_file.clone(), wanted.position());
@@ -164,45 +173,49 @@ impl ExtentOperation {
             }
             Err(error) => return Step::Done(Err(error)),
         };
-        match &mut self.aim {
-            Aim::Read { failed } => {
+        match &mut self.action {
+            ExtentAction::Read { failed } => {
                 let failed = failed.take();
                 self.read(entry, failed)
             }
-            Aim::Write { .. } => self.write(),
-            Aim::Delete => {
+            ExtentAction::Write { .. } => self.write(),
+            ExtentAction::Delete => {
                 let deleted = self.file.delete(self.index);
-                self.file.after_change();
-                Step::Done(deleted.map(Answer::Deleted))
+                self.file.request_maintenance();
+                Step::Done(deleted.map(Reply::Deleted))
             }
         }
     }
 
     fn page_loaded(
         &self,
-        wanted: PageWanted,
+        wanted: MissingPage,
         moved: std::io::Result<usize>,
         buffer: &Buffer,
     ) -> Result<(), StoreError> {
-        moved.map_err(|error| self.file.place.io(error, "reading the index"))?;
+        moved.map_err(|error| self.file.context.io(error, "read the index of"))?;
         let mut bytes = Box::new([0; PAGE_BYTES]);
         bytes.copy_from_slice(&buffer[..PAGE_BYTES]);
         self.file.supply(wanted, bytes, Some(self.index))
     }
 
-    fn read(&mut self, entry: Option<Entry>, failed: Option<(Entry, &'static str)>) -> Step {
+    fn read(
+        &mut self,
+        entry: Option<ExtentEntry>,
+        failed: Option<(ExtentEntry, &'static str)>,
+    ) -> Step {
         let Some(entry) = entry else {
-            return Step::Done(Ok(Answer::Extent(None)));
+            return Step::Done(Ok(Reply::Extent(None)));
         };
         match failed {
-            // Nobody has replaced it meanwhile: what was read is what there is.
+            // No other thread has replaced it since: the block itself is damaged.
             Some((tried, why)) if tried == entry => {
-                return Step::Done(Err(self.file.place.damaged(Some(self.index), why)));
+                return Step::Done(Err(self.file.context.damaged(Some(self.index), why)));
             }
             _ => {}
         }
         if let Some(extent) = self.file.cached(entry, self.caching) {
-            return Step::Done(Ok(Answer::Extent(Some(extent))));
+            return Step::Done(Ok(Reply::Extent(Some(extent))));
         }
         self.stage = Stage::Reading(entry);
         let len = self.file.disk_bytes(entry.payload_bytes());
@@ -211,32 +224,37 @@ impl ExtentOperation {
         Step::Io(Io::Read { file: self.file.data.clone(), position, buffer, len })
     }
 
-    fn was_read(&mut self, entry: Entry, moved: std::io::Result<usize>, buffer: Buffer) -> Step {
+    fn was_read(
+        &mut self,
+        entry: ExtentEntry,
+        moved: std::io::Result<usize>,
+        buffer: Buffer,
+    ) -> Step {
         let read = match moved {
             Ok(read) => read,
             Err(error) => return Step::Done(Err(self.failed(error, "read"))),
         };
-        let subfile = self.file.place.subfile;
+        let subfile = self.file.context.subfile;
         match Extent::verify(buffer, read, subfile, self.index, entry) {
             Ok(extent) => {
-                self.file.keep(extent.clone(), entry, self.caching);
-                Step::Done(Ok(Answer::Extent(Some(extent))))
+                self.file.cache_extent(extent.clone(), entry, self.caching);
+                Step::Done(Ok(Reply::Extent(Some(extent))))
             }
             Err((_, why)) => {
-                self.aim = Aim::Read { failed: Some((entry, why)) };
+                self.action = ExtentAction::Read { failed: Some((entry, why)) };
                 self.find()
             }
         }
     }
 
     fn write(&mut self) -> Step {
-        let Aim::Write { extent, patience } = &mut self.aim else {
+        let ExtentAction::Write { extent, attempts } = &mut self.action else {
             unreachable!("only writes write")
         };
         let payload_bytes = extent.as_ref().expect("written once").payload_bytes();
-        let reservation = match self.file.try_reserve(self.index, payload_bytes, patience) {
-            Ok(Room::At(reservation)) => reservation,
-            Ok(Room::After(need)) => return self.make_room(need),
+        let reservation = match self.file.try_reserve(self.index, payload_bytes, attempts) {
+            Ok(Reserve::Reserved(reservation)) => reservation,
+            Ok(Reserve::Blocked(prerequisite)) => return self.wait_for(prerequisite),
             Err(error) => return Step::Done(Err(error)),
         };
         let mut extent = extent.take().expect("written once");
@@ -248,14 +266,14 @@ impl ExtentOperation {
         Step::Io(Io::Write { file: self.file.data.clone(), position, buffer, len })
     }
 
-    /// Has the engine wait for what a write needs: the queue goes on with others.
-    fn make_room(&mut self, need: Need) -> Step {
-        self.stage = Stage::MakingRoom;
+    /// Lets the engine wait for the prerequisite of a write, while the queue continues with others.
+    fn wait_for(&mut self, prerequisite: Prerequisite) -> Step {
+        self.stage = Stage::Blocked;
         let file = self.file.clone();
-        Step::Io(Io::Task(Box::new(move || file.fulfil(need))))
+        Step::Io(Io::Task(Box::new(move || file.satisfy(prerequisite))))
     }
 
-    fn room_was_made(&mut self, made: Result<(), StoreError>) -> Step {
+    fn unblocked(&mut self, made: Result<(), StoreError>) -> Step {
         self.stage = Stage::Finding;
         match made {
             Ok(()) => self.find(),
@@ -266,22 +284,22 @@ impl ExtentOperation {
     fn was_written(
         &self,
         reservation: &Reservation,
-        entry: Entry,
+        entry: ExtentEntry,
         moved: std::io::Result<usize>,
         buffer: Buffer,
-    ) -> Result<Answer, StoreError> {
+    ) -> Result<Reply, StoreError> {
         if let Err(error) = moved {
             self.file.cancel(reservation);
             return Err(self.failed(error, "write"));
         }
         self.file.commit(reservation, entry, None)?;
-        self.file.keep(Extent::trusted(buffer, entry), entry, self.caching);
-        self.file.after_change();
-        Ok(Answer::Written)
+        self.file.cache_extent(Extent::trusted(buffer, entry), entry, self.caching);
+        self.file.request_maintenance();
+        Ok(Reply::Written)
     }
 
     fn failed(&self, error: std::io::Error, action: &str) -> StoreError {
-        let place = &self.file.place;
-        place.disk.io(error, format!("{action} extent {} of {}", self.index, place.subfile))
+        let context = &self.file.context;
+        context.disk.io(error, format!("{action} extent {} of {}", self.index, context.subfile))
     }
 }

@@ -1,11 +1,11 @@
-//! An engine for simulation: everything happens in the calling thread, in an order drawn from a
-//! seed.
+//! An engine for simulations: it performs all operations in the calling thread, in an order drawn
+//! from a seed.
 
 use std::collections::VecDeque;
 
 use super::engine::{Engine, Io, IoDone, Waker, run};
 
-/// Operations wait until they are collected, then one of them, drawn at random, is carried out.
+/// Each `collect` draws one of the submitted operations at random and performs it.
 pub(crate) struct Seeded {
     waiting: Vec<(usize, Io)>,
     random: u64,
@@ -42,7 +42,7 @@ impl Engine for Seeded {
     }
 
     fn waker(&self) -> Waker {
-        // A wait never lasts.
+        // `collect` never blocks.
         Waker::new(|| {})
     }
 

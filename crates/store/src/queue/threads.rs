@@ -1,4 +1,4 @@
-//! An engine of threads that wait for one operation each.
+//! An engine of threads that block, one operation each.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,22 +9,22 @@ use parking_lot::{Condvar, Mutex};
 
 use super::engine::{Engine, Io, IoDone, Waker, run};
 
-/// Operations are carried out by a fixed number of threads.
+/// A fixed number of threads that perform operations.
 pub(crate) struct Threads {
-    shared: Arc<SharedWork>,
+    queues: Arc<ThreadQueues>,
     threads: Vec<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct SharedWork {
-    work: Mutex<Work>,
+struct ThreadQueues {
+    submitted: Mutex<Submissions>,
     arrived: Condvar,
     finished: Mutex<Finished>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Work {
+struct Submissions {
     waiting: VecDeque<(usize, Io)>,
     closed: bool,
 }
@@ -37,26 +37,26 @@ struct Finished {
 
 impl Threads {
     pub(crate) fn start(count: usize) -> io::Result<Self> {
-        let shared = Arc::new(SharedWork::default());
+        let queues = Arc::new(ThreadQueues::default());
         let threads = (0..count.max(1)).map(|_| {
-            let shared = shared.clone();
-            thread::Builder::new().name("pario-io".into()).spawn(move || shared.serve())
+            let queues = queues.clone();
+            thread::Builder::new().name("pario-io".into()).spawn(move || queues.serve())
         });
         let threads = threads.collect::<io::Result<_>>()?;
-        Ok(Self { shared, threads })
+        Ok(Self { queues, threads })
     }
 }
 
-impl SharedWork {
+impl ThreadQueues {
     fn serve(&self) {
         loop {
             let (slot, io) = {
-                let mut work = self.work.lock();
+                let mut submitted = self.submitted.lock();
                 loop {
-                    match work.waiting.pop_front() {
+                    match submitted.waiting.pop_front() {
                         Some(next) => break next,
-                        None if work.closed => return,
-                        None => self.arrived.wait(&mut work),
+                        None if submitted.closed => return,
+                        None => self.arrived.wait(&mut submitted),
                     }
                 }
             };
@@ -69,26 +69,26 @@ impl SharedWork {
 
 impl Engine for Threads {
     fn submit(&mut self, slot: usize, io: Io) {
-        self.shared.work.lock().waiting.push_back((slot, io));
-        self.shared.arrived.notify_one();
+        self.queues.submitted.lock().waiting.push_back((slot, io));
+        self.queues.arrived.notify_one();
     }
 
     fn flush(&mut self) {}
 
     fn collect(&mut self, wait: bool, done: &mut VecDeque<(usize, IoDone)>) {
-        let mut finished = self.shared.finished.lock();
+        let mut finished = self.queues.finished.lock();
         while wait && finished.done.is_empty() && !finished.woken {
-            self.shared.changed.wait(&mut finished);
+            self.queues.changed.wait(&mut finished);
         }
         finished.woken = false;
         done.append(&mut finished.done);
     }
 
     fn waker(&self) -> Waker {
-        let shared = self.shared.clone();
+        let queues = self.queues.clone();
         Waker::new(move || {
-            shared.finished.lock().woken = true;
-            shared.changed.notify_one();
+            queues.finished.lock().woken = true;
+            queues.changed.notify_one();
         })
     }
 
@@ -99,10 +99,10 @@ impl Engine for Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        self.shared.work.lock().closed = true;
-        self.shared.arrived.notify_all();
+        self.queues.submitted.lock().closed = true;
+        self.queues.arrived.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so; there is nothing to add.
+            // A panic of the thread is on standard error already.
             let _ = thread.join();
         }
     }

@@ -1,7 +1,7 @@
-//! An engine on io_uring: one system call begins many operations and collects many answers.
+//! An engine on io_uring: one system call starts many operations and collects many completions.
 //!
-//! Safety rests on one rule: the buffer and the file of an operation stay in `under_way` until
-//! the kernel has answered it, and dropping the engine waits for all answers.
+//! Safety rests on one rule: the buffer and the file of an operation stay in `in_flight` until the
+//! kernel has completed it, and dropping the engine waits for all completions.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,47 +16,48 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::engine::{Engine, Io, IoDone, Waker, run};
 
-/// Reads of this size begin one by one: begun together, they are answered together, and the disk
-/// has nothing to do while the answers are checked.
+/// Reads of at least this size are submitted one by one: submitted together, they complete together,
+/// and the disk is idle while the caller verifies them.
 const LONG_READ_BYTES: usize = 16 << 10;
 
-/// Marks the answer to the read of the wake-up counter.
+/// The user data of the read of the wake-up counter.
 const WAKE: u64 = u64::MAX;
 
+/// The io_uring engine.
 pub(crate) struct Uring {
     ring: IoUring,
-    under_way: Vec<Option<UnderWay>>,
+    in_flight: Vec<Option<InFlight>>,
     in_kernel: usize,
-    /// Operations that were carried out at once.
-    here: VecDeque<(usize, IoDone)>,
-    wake: Arc<Wake>,
-    /// Where the kernel puts the wake-up count; its place must not move.
+    /// Operations that `submit` has performed itself.
+    done_inline: VecDeque<(usize, IoDone)>,
+    wake: Arc<WakeEvent>,
+    /// The memory into which the kernel reads the wake-up count; its address must not change.
     wake_count: Box<u64>,
     unsubmitted: usize,
 }
 
-struct UnderWay {
+struct InFlight {
     io: Io,
     moved: usize,
 }
 
-struct Wake {
+struct WakeEvent {
     event: OwnedFd,
-    /// Tasks that have run.
+    /// Finished tasks.
     ran: Mutex<Vec<(usize, IoDone)>>,
-    /// Whether a waker was used.
+    /// Whether a waker has woken the engine.
     woken: AtomicBool,
 }
 
-impl Wake {
+impl WakeEvent {
     fn signal(&self) {
-        // The counter can only overflow after 2^64 signals that nobody read.
+        // The counter overflows only after 2^64 unread signals.
         let _ = rustix::io::write(self.event.as_fd(), &1u64.to_ne_bytes());
     }
 }
 
 impl Uring {
-    /// An engine, or the kernel's reason not to give one.
+    /// Starts an engine; fails if the kernel does not allow io_uring.
     pub(crate) fn start(entries: u32) -> io::Result<Self> {
         let ring = IoUring::builder()
             .setup_single_issuer()
@@ -64,12 +65,12 @@ impl Uring {
             .setup_taskrun_flag()
             .build(entries.next_power_of_two().clamp(8, 4096))?;
         let event = eventfd(0, EventfdFlags::CLOEXEC)?;
-        let wake = Wake { event, ran: Mutex::default(), woken: AtomicBool::new(false) };
+        let wake = WakeEvent { event, ran: Mutex::default(), woken: AtomicBool::new(false) };
         let mut engine = Self {
             ring,
-            under_way: Vec::new(),
+            in_flight: Vec::new(),
             in_kernel: 0,
-            here: VecDeque::new(),
+            done_inline: VecDeque::new(),
             wake: Arc::new(wake),
             wake_count: Box::new(0),
             unsubmitted: 0,
@@ -87,8 +88,8 @@ impl Uring {
 
     fn push(&mut self, entry: squeue::Entry) {
         loop {
-            // SAFETY: the memory and the descriptor that the entry names are kept in `under_way`
-            // (or are the wake-up counter's, kept in `self`) until the kernel has answered.
+            // SAFETY: `in_flight` (or `self`, for the wake-up counter) keeps the memory and the
+            // descriptor of the entry until the kernel has completed it.
             let pushed = unsafe { self.ring.submission().push(&entry) };
             if pushed.is_ok() {
                 self.unsubmitted += 1;
@@ -98,21 +99,22 @@ impl Uring {
         }
     }
 
-    /// Gives the kernel what was pushed and waits for `want` answers.
+    /// Submits the pushed entries and waits for `want` completions.
     fn enter(&mut self, want: usize) {
         match self.ring.submit_and_wait(want) {
             Ok(_) => self.unsubmitted = 0,
             Err(error) => match error.raw_os_error() {
-                // Interrupted, or answers have to be collected first.
+                // Interrupted, or the completion queue is full.
                 Some(EINTR | EAGAIN | EBUSY) => {}
                 _ => panic!("io_uring stopped working: {error}"),
             },
         }
     }
 
-    /// Has the kernel do what is left of an operation.
+    /// Submits the rest of an operation to the kernel.
     fn begin(&mut self, slot: usize) {
-        let UnderWay { io, moved } = self.under_way[slot].as_ref().expect("just put there");
+        let InFlight { io, moved } =
+            self.in_flight[slot].as_ref().expect("submit has put it there");
         let entry = match io {
             Io::Read { file, position, buffer, len } => {
                 let (fd, at, left) = rest(file.descriptor(), *position, *len, *moved);
@@ -126,18 +128,18 @@ impl Uring {
                 let memory = unsafe { buffer.as_raw().add(*moved) };
                 opcode::Write::new(fd, memory, left).offset(at).build()
             }
-            Io::Task(_) => unreachable!("tasks are not the kernel's"),
+            Io::Task(_) => unreachable!("tasks run on threads"),
         };
         self.push(entry.user_data(slot as u64));
     }
 
-    /// Takes an answer of the kernel; an operation that is not finished goes on.
-    fn answered(&mut self, slot: usize, result: i32, done: &mut VecDeque<(usize, IoDone)>) {
-        let operation = self.under_way[slot].as_mut().expect("answered once");
+    /// Processes a completion; submits the rest of an operation that is not finished.
+    fn completed(&mut self, slot: usize, result: i32, done: &mut VecDeque<(usize, IoDone)>) {
+        let operation = self.in_flight[slot].as_mut().expect("the kernel completes each slot once");
         let (len, is_read) = match &operation.io {
             Io::Read { len, .. } => (*len, true),
             Io::Write { len, .. } => (*len, false),
-            Io::Task(_) => unreachable!("tasks are not the kernel's"),
+            Io::Task(_) => unreachable!("tasks run on threads"),
         };
         let outcome = match usize::try_from(result) {
             Ok(count) => {
@@ -154,17 +156,17 @@ impl Uring {
             Err(_) if matches!(-result, EINTR | EAGAIN) => return self.begin(slot),
             Err(_) => Err(io::Error::from_raw_os_error(-result)),
         };
-        let operation = self.under_way[slot].take().expect("still there");
+        let operation = self.in_flight[slot].take().expect("still there");
         let (Io::Read { buffer, .. } | Io::Write { buffer, .. }) = operation.io else {
-            unreachable!("tasks are not the kernel's")
+            unreachable!("tasks run on threads")
         };
         self.in_kernel -= 1;
         done.push_back((slot, IoDone::Moved(outcome, buffer)));
     }
 
-    /// Has a thread of its own do it: what takes long on several disks does not wait for each
-    /// other, and nobody waits for it who submits.
-    fn run_elsewhere(&mut self, slot: usize, io: Io) {
+    /// Performs an operation on a new thread, so that long operations on several disks run at the same
+    /// time and `submit` does not block.
+    fn run_on_thread(&mut self, slot: usize, io: Io) {
         let wake = self.wake.clone();
         let serve = move || {
             let done = run(io);
@@ -180,22 +182,22 @@ impl Engine for Uring {
     fn submit(&mut self, slot: usize, io: Io) {
         let is_for_kernel = match &io {
             Io::Read { file, .. } | Io::Write { file, .. } if file.is_slow() => {
-                return self.run_elsewhere(slot, io);
+                return self.run_on_thread(slot, io);
             }
             Io::Read { file, .. } => file.descriptor().is_some(),
-            // A write into the page cache is a copy; file systems that cannot do it without
-            // waiting would have it done by a thread of the kernel, which takes much longer.
+            // A write into the page cache is a copy. File systems that might block would pass it to a
+            // kernel thread, which takes much longer.
             Io::Write { file, .. } => file.descriptor().is_some() && file.is_direct(),
-            Io::Task(_) => return self.run_elsewhere(slot, io),
+            Io::Task(_) => return self.run_on_thread(slot, io),
         };
         if !is_for_kernel {
-            return self.here.push_back((slot, run(io)));
+            return self.done_inline.push_back((slot, run(io)));
         }
         let is_long_read = matches!(&io, Io::Read { len, .. } if *len >= LONG_READ_BYTES);
-        if self.under_way.len() <= slot {
-            self.under_way.resize_with(slot + 1, || None);
+        if self.in_flight.len() <= slot {
+            self.in_flight.resize_with(slot + 1, || None);
         }
-        self.under_way[slot] = Some(UnderWay { io, moved: 0 });
+        self.in_flight[slot] = Some(InFlight { io, moved: 0 });
         self.in_kernel += 1;
         self.begin(slot);
         if is_long_read {
@@ -210,23 +212,23 @@ impl Engine for Uring {
     }
 
     fn collect(&mut self, wait: bool, done: &mut VecDeque<(usize, IoDone)>) {
-        done.append(&mut self.here);
+        done.append(&mut self.done_inline);
         let mut woken = false;
         loop {
-            let has_answers = !self.ring.completion().is_empty();
-            let must_wait = wait && done.is_empty() && !woken && !has_answers;
+            let has_completions = !self.ring.completion().is_empty();
+            let must_wait = wait && done.is_empty() && !woken && !has_completions;
             self.enter(usize::from(must_wait));
-            while let Some(answer) = {
-                let mut answers = self.ring.completion();
-                answers.next()
+            while let Some(entry) = {
+                let mut completions = self.ring.completion();
+                completions.next()
             } {
-                if answer.user_data() == WAKE {
+                if entry.user_data() == WAKE {
                     woken |= self.wake.woken.swap(false, Ordering::AcqRel);
                     done.extend(self.wake.ran.lock().drain(..));
                     self.await_wake();
                 } else {
-                    let slot = usize::try_from(answer.user_data()).expect("slots are ours");
-                    self.answered(slot, answer.result(), done);
+                    let slot = usize::try_from(entry.user_data()).expect("the user data is a slot");
+                    self.completed(slot, entry.result(), done);
                 }
             }
             if !wait || woken || !done.is_empty() {
@@ -254,22 +256,22 @@ impl Drop for Uring {
         while self.in_kernel > 0 {
             self.collect(true, &mut done);
         }
-        // The read of the wake-up counter writes into our memory: have it answered.
+        // The kernel still holds the address of the wake-up counter: complete that read.
         self.wake.signal();
         loop {
             let is_empty = self.ring.completion().is_empty();
             self.enter(usize::from(is_empty));
-            if self.ring.completion().any(|answer| answer.user_data() == WAKE) {
+            if self.ring.completion().any(|entry| entry.user_data() == WAKE) {
                 break;
             }
         }
     }
 }
 
-/// What is left of an operation, as io_uring wants it.
+/// The rest of an operation in the form of io_uring.
 fn rest(descriptor: Option<i32>, position: u64, len: usize, moved: usize) -> (types::Fd, u64, u32) {
-    let fd = types::Fd(descriptor.expect("checked when it was submitted"));
-    // More than the kernel moves at once; it says how much it did.
+    let fd = types::Fd(descriptor.expect("submit has checked it"));
+    // The kernel moves less at once, and reports how much.
     let left = u32::try_from(len - moved).unwrap_or(1 << 30);
     (fd, position + moved as u64, left)
 }
@@ -285,9 +287,9 @@ mod tests {
 
     use super::*;
     use crate::buffer::BufferPool;
-    use crate::medium::{Clock, Medium, Memory, OpenHow, Pace, Slow};
+    use crate::medium::{Clock, Medium, MemoryMedium, OpenMode, Pace, SlowMedium};
 
-    /// Who sleeps goes on when the test says so; its limit is a guard against hanging.
+    /// A clock whose sleepers wait for the test; the limit guards against a hang.
     struct Gate(Mutex<Receiver<()>>);
 
     impl std::fmt::Debug for Gate {
@@ -303,17 +305,17 @@ mod tests {
 
         fn sleep_until(&self, _then: Instant) {
             let opened = self.0.lock().recv_timeout(Duration::from_secs(60));
-            assert_ne!(opened, Err(RecvTimeoutError::Timeout), "somebody waits here who must not");
+            assert_ne!(opened, Err(RecvTimeoutError::Timeout), "a thread blocks that must not");
         }
     }
 
     #[test]
-    fn nobody_waits_for_a_slow_file_who_submits() {
+    fn submit_does_not_block_on_a_slow_file() {
         let (open, gate) = channel();
         let clock = Arc::new(Gate(Mutex::new(gate)));
-        let medium = Slow::with_clock(Arc::new(Memory::new()), Pace::default(), clock);
-        let how = OpenHow { create: true, write: true, direct_alignment: None };
-        let file = medium.open("x", how).unwrap();
+        let medium = SlowMedium::with_clock(Arc::new(MemoryMedium::new()), Pace::default(), clock);
+        let mode = OpenMode { create: true, write: true, direct_alignment: None };
+        let file = medium.open("x", mode).unwrap();
         let pool = BufferPool::new(1 << 20);
         let (mut engine, mut done) = (Uring::start(8).unwrap(), VecDeque::new());
         for slot in 0..4 {
@@ -321,7 +323,7 @@ mod tests {
             engine.submit(slot, Io::Write { file, position, buffer, len: 100 });
         }
         engine.collect(false, &mut done);
-        assert!(done.is_empty(), "they took no time");
+        assert!(done.is_empty(), "the slow file has completed too early");
         for _ in 0..4 {
             open.send(()).unwrap();
         }

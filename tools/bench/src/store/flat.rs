@@ -131,7 +131,7 @@ impl Pair {
         let piece = vec![5; 64 << 10];
         let fill_flat = || -> Result<()> {
             for position in (0..FILE_BYTES).step_by(piece.len()) {
-                flat.write_at(position, &piece)?;
+                flat.write_at(&piece, position)?;
             }
             Ok(())
         };
@@ -163,13 +163,13 @@ impl Pair {
         match direction {
             Direction::Read => {
                 for place in places {
-                    let read = self.flat.read_at(place, memory)?;
+                    let read = self.flat.read_at(memory, place)?;
                     ensure!(read == memory.len(), "the subfile is too short");
                 }
             }
             Direction::Write => {
                 for place in places {
-                    self.flat.write_at(place, memory)?;
+                    self.flat.write_at(memory, place)?;
                 }
             }
         }

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use pario_store::{Answer, Caching, ExtentFile, NewSubfile, Queue, Request, SubfileId};
+use pario_store::{Caching, ExtentFile, NewSubfile, Queue, Reply, Request, SubfileId};
 
 use super::direct_reads::DirectReads;
 use super::stream::{start_queue, stream};
@@ -81,8 +81,8 @@ fn read(
             caching: Caching::Bypass,
         })
     };
-    let answered = |_, answer| {
-        if let Answer::Extent(Some(extent)) = answer {
+    let answered = |_, reply| {
+        if let Reply::Extent(Some(extent)) = reply {
             payload_bytes += (extent.header().len() + extent.body().len()) as u64;
         }
     };

@@ -1,7 +1,7 @@
 //! Many requests through a queue, as a program would send them.
 
 use anyhow::{Context, Result};
-use pario_store::{Answer, Queue, QueueOptions, Request};
+use pario_store::{Queue, QueueOptions, Reply, Request};
 
 /// A queue with so many requests under way.
 pub fn start_queue(depth_per_disk: usize) -> Result<Queue> {
@@ -20,7 +20,7 @@ pub fn stream(
     depth_per_disk: usize,
     count: u64,
     mut request: impl FnMut(u64) -> Result<Request>,
-    mut answered: impl FnMut(u64, Answer),
+    mut answered: impl FnMut(u64, Reply),
 ) -> Result<()> {
     let ahead = 2 * depth_per_disk as u64;
     for tag in 0..count.min(ahead) {
@@ -28,7 +28,7 @@ pub fn stream(
     }
     let mut next = count.min(ahead);
     while let Some(completion) = queue.wait() {
-        answered(completion.tag, completion.answer?);
+        answered(completion.tag, completion.result?);
         if next < count {
             queue.submit(next, request(next)?);
             next += 1;

@@ -32,7 +32,7 @@ fn a_million_rewrites_of_random_sizes_leave_little_waste() {
         let index = if tag < INDICES { tag } else { rng.u64(..INDICES) };
         // Two writes of one extent under way would make its final size unknown.
         while queue.len() >= 8 {
-            queue.wait().unwrap().answer.unwrap();
+            queue.wait().unwrap().result.unwrap();
         }
         let size = rng.usize(1 << 10..128 << 10);
         let mut extent = file.buffer(0, size).unwrap();
@@ -44,7 +44,7 @@ fn a_million_rewrites_of_random_sizes_leave_little_waste() {
         queue.submit(index, Request::WriteExtent { file, index, extent, caching });
     }
     while let Some(completion) = queue.wait() {
-        completion.answer.unwrap();
+        completion.result.unwrap();
     }
     file.sync().unwrap();
     let stat = file.stat().unwrap();

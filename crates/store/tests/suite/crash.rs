@@ -1,8 +1,9 @@
 //! Crashes at every change of runs of random operations.
 //!
-//! The model knows for each extent what it has been. After a power loss it must be, whole, what
-//! the last acknowledged sync made durable or something later; after the death of the process it
-//! must be what was acknowledged last. What was under way may or may not have happened.
+//! The model records the history of each extent. After a power loss the extent must be, whole, the
+//! version that the last acknowledged sync made durable, or a later one. After the death of the
+//! process it must be the last acknowledged version. Changes in flight may or may not have taken
+//! effect.
 
 #![allow(clippy::cast_possible_truncation, reason = "patterns are meant to wrap")]
 
@@ -10,10 +11,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use fastrand::Rng;
-use pario_store::medium::{Fault, Memory};
+use pario_store::medium::{Fault, MemoryMedium};
 use pario_store::{
-    Answer, Caching, CheckDepth, Completion, Disk, DiskOptions, EngineChoice, ExtentCache,
-    ExtentFile, NewSubfile, Queue, QueueOptions, Request, StoreError, SubfileId,
+    Caching, CheckDepth, Completion, Disk, DiskOptions, EngineChoice, ExtentCache, ExtentFile,
+    NewSubfile, Queue, QueueOptions, Reply, Request, StoreError, SubfileId,
 };
 
 const ID: SubfileId = SubfileId::data(0xc0ffee, 1);
@@ -21,34 +22,35 @@ const INDICES: u64 = 12;
 
 type Content = Option<(Vec<u8>, Vec<u8>)>;
 
-/// How many seeds a test takes: more with `PARIO_SEEDS` (a factor), for long runs.
+/// The seeds of a test; `PARIO_SEEDS` is a factor for long runs.
 fn seeds(start: u64, count: u64) -> std::ops::Range<u64> {
     let factor = std::env::var("PARIO_SEEDS").ok().and_then(|text| text.parse().ok());
     start..start + count * factor.unwrap_or(1)
 }
 
-/// Small limits, so that a short run meets every chore.
+/// Small limits, so that a short run includes every kind of maintenance.
 fn options() -> DiskOptions {
     DiskOptions {
         background: false,
         cache: ExtentCache::new(0),
         journal_bytes: 1 << 10,
         unsynced_bytes: 64 << 10,
+        compact_floor_bytes: 16 << 10,
         ..DiskOptions::default()
     }
 }
 
-/// For each extent what it has been, in order, and from where on that is durable.
+/// The history of each extent, and its first version that may be found after a power loss.
 #[derive(Clone, Default)]
 struct Model {
     history: BTreeMap<u64, Vec<Content>>,
     durable_from: BTreeMap<u64, usize>,
-    /// What is under way, or was when it failed: it may have happened.
-    under_way: Vec<(u64, Content)>,
+    /// Changes that are in flight or have failed: they may have taken effect.
+    in_flight: Vec<(u64, Content)>,
 }
 
-/// How far each history had come when a sync was submitted.
-type Mark = BTreeMap<u64, usize>;
+/// The last version of each extent when a sync was submitted.
+type SyncMark = BTreeMap<u64, usize>;
 
 impl Model {
     fn history(&mut self, index: u64) -> &mut Vec<Content> {
@@ -60,12 +62,12 @@ impl Model {
     }
 
     fn began(&mut self, index: u64, content: Content) {
-        self.under_way.push((index, content));
+        self.in_flight.push((index, content));
     }
 
     fn succeeded(&mut self, index: u64, content: Content) {
-        let at = self.under_way.iter().position(|known| *known == (index, content.clone()));
-        self.under_way.remove(at.unwrap());
+        let at = self.in_flight.iter().position(|known| *known == (index, content.clone()));
+        self.in_flight.remove(at.unwrap());
         self.history(index).push(content);
     }
 
@@ -81,11 +83,11 @@ impl Model {
         Ok(answer)
     }
 
-    fn mark(&self) -> Mark {
+    fn mark(&self) -> SyncMark {
         self.history.iter().map(|(&index, history)| (index, history.len() - 1)).collect()
     }
 
-    fn synced(&mut self, mark: Mark) {
+    fn synced(&mut self, mark: SyncMark) {
         self.durable_from.extend(mark);
     }
 
@@ -97,11 +99,11 @@ impl Model {
         };
         let mut possible = self.history(index)[from..].to_vec();
         possible
-            .extend(self.under_way.iter().filter(|known| known.0 == index).map(|k| k.1.clone()));
+            .extend(self.in_flight.iter().filter(|known| known.0 == index).map(|k| k.1.clone()));
         possible
     }
 
-    /// Takes over what was found after a restart, which must be possible.
+    /// Checks the extents after a restart, and continues with the versions found.
     fn check(&mut self, file: &ExtentFile, power_lost: bool) {
         for index in 0..INDICES {
             let found = read(file, index).unwrap_or_else(|error| panic!("{error}"));
@@ -113,10 +115,10 @@ impl Model {
                 short(&found),
                 possible.iter().map(short).collect::<Vec<_>>()
             );
-            // What recovery has shown is durable from then on.
+            // A version that recovery has shown is durable from then on.
             *self.history(index) = vec![found];
         }
-        self.under_way.clear();
+        self.in_flight.clear();
         self.synced(self.mark());
         let problems = file.check(CheckDepth::Content).unwrap();
         assert!(problems.is_empty(), "{problems:?}");
@@ -174,7 +176,7 @@ fn run(
     Ok(())
 }
 
-/// The same with many requests under way, answered in an order drawn from a seed.
+/// The same with many requests in flight, completed in an order drawn from a seed.
 fn run_queued(
     file: &ExtentFile,
     model: &mut Model,
@@ -184,7 +186,7 @@ fn run_queued(
     let engine = EngineChoice::Seeded(rng.u64(..));
     let mut queue = Queue::new(QueueOptions { depth_per_disk: 5, engine }).unwrap();
     let mut changes: HashMap<u64, (u64, Content)> = HashMap::new();
-    let mut syncs: HashMap<u64, Mark> = HashMap::new();
+    let mut syncs: HashMap<u64, SyncMark> = HashMap::new();
     let (mut tag, mut failed) = (0, None);
     while failed.is_none() && (tag < steps as u64 || !queue.is_empty()) {
         if tag < steps as u64 && rng.u8(..100) < 60 {
@@ -211,9 +213,9 @@ fn run_queued(
                     queue.submit(tag, Request::SyncExtents { file });
                 }
             }
-        } else if let Some(Completion { tag, answer }) = queue.wait() {
-            match answer {
-                Ok(Answer::Synced) => model.synced(syncs.remove(&tag).unwrap()),
+        } else if let Some(Completion { tag, result }) = queue.wait() {
+            match result {
+                Ok(Reply::Synced) => model.synced(syncs.remove(&tag).unwrap()),
                 Ok(_) => {
                     let (index, content) = changes.remove(&tag).unwrap();
                     model.succeeded(index, content);
@@ -222,24 +224,24 @@ fn run_queued(
             }
         }
     }
-    // Others may have succeeded meanwhile without our knowing: they count as under way.
+    // Other requests may have succeeded without a completion: they count as in flight.
     failed.map_or(Ok(()), Err)
 }
 
-fn new_disk(memory: &Memory) -> (Disk, ExtentFile) {
+fn new_disk(memory: &MemoryMedium) -> (Disk, ExtentFile) {
     let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
     let file = disk.create_extents(NewSubfile::new(ID)).unwrap();
     (disk, file)
 }
 
-fn reopen(memory: &Memory) -> (Disk, ExtentFile) {
+fn reopen(memory: &MemoryMedium) -> (Disk, ExtentFile) {
     let disk = Disk::open_on(Arc::new(memory.clone()), options()).unwrap();
     let file = disk.open_extents(ID).unwrap_or_else(|error| panic!("{error}"));
     (disk, file)
 }
 
-/// Restarts after a crash and checks; then once more, since what was recovered must last.
-fn restart(memory: &Memory, model: &mut Model, rng: &mut Rng, power_lost: bool) {
+/// Restarts after a crash and checks the extents, twice: the recovered state must last.
+fn restart(memory: &MemoryMedium, model: &mut Model, rng: &mut Rng, power_lost: bool) {
     for _ in 0..2 {
         if power_lost {
             memory.power_loss(&mut |below| rng.u64(..below));
@@ -257,7 +259,7 @@ fn a_crash_at_every_change_loses_nothing_durable() {
     for seed in seeds(0, 40) {
         let changes = |crash_at: Option<u64>| {
             let mut rng = Rng::with_seed(seed);
-            let memory = Memory::new();
+            let memory = MemoryMedium::new();
             let (disk, mut file) = new_disk(&memory);
             let before = memory.changes();
             if let Some(at) = crash_at {
@@ -285,10 +287,10 @@ fn a_crash_at_every_change_loses_nothing_durable() {
 }
 
 #[test]
-fn many_lives_with_crashes_at_random_changes() {
+fn many_restarts_with_crashes_at_random_changes() {
     for seed in seeds(1_000, 250) {
         let mut rng = Rng::with_seed(seed);
-        let memory = Memory::new();
+        let memory = MemoryMedium::new();
         drop(new_disk(&memory));
         let mut model = Model::default();
         for _ in 0..8 {
@@ -315,14 +317,14 @@ fn an_error_at_any_change_is_reported_and_nothing_is_lost() {
         for seed in seeds(0, 12) {
             for at in 1..130 {
                 let mut rng = Rng::with_seed(seed);
-                let memory = Memory::new();
+                let memory = MemoryMedium::new();
                 let (disk, mut file) = new_disk(&memory);
                 memory.set_fault(memory.changes() + at, fault);
                 let mut model = Model::default();
                 let first = run(&mut file, &disk, &mut model, &mut rng, 40);
                 if first.is_err() {
-                    // What failed may or may not have happened; the rest is as acknowledged, also
-                    // for who goes on reading.
+                    // The failed change may have taken effect; all others are as acknowledged, also
+                    // for readers of the open file.
                     for index in 0..INDICES {
                         let found = read(&file, index).unwrap();
                         assert!(model.possible(index, false).contains(&found), "extent {index}");
@@ -339,7 +341,7 @@ fn an_error_at_any_change_is_reported_and_nothing_is_lost() {
 fn a_failed_sync_is_followed_by_no_success() {
     let mut failures = 0;
     for at in 1..40 {
-        let memory = Memory::new();
+        let memory = MemoryMedium::new();
         let (_disk, file) = new_disk(&memory);
         file.write(1, b"", b"before").unwrap();
         memory.set_fault(memory.changes() + at, Fault::Error);

@@ -1,30 +1,32 @@
-//! Which granules of a data file are free.
+//! The free granules of a data file.
 //!
-//! Invariants: free runs neither touch nor overlap, none touches `end`; both trees hold exactly
-//! the same runs. Everything from `end` on is free and belongs to no run.
+//! Invariants: free runs neither touch nor overlap, and none touches `end`; both trees hold exactly
+//! the same runs. All granules from `end` on are free and belong to no run.
 
-use super::block::Run;
-use crate::index::{Load, PageFault, Pages, Tree};
+use super::block::GranuleRun;
+use crate::index::{PageFault, PageLoad, Pages, Tree};
 
 /// The data file of one subfile has at most this many granules.
 pub(crate) const MAX_GRANULES: u64 = 1 << POSITION_BITS;
 
 const POSITION_BITS: u32 = 40;
-/// Longer runs count as this long when the best fit is looked for: every extent is shorter.
+/// The length of longer runs in keys of `by_size`: every extent is shorter.
 const MAX_SIZE_IN_KEY: u64 = (1 << (64 - POSITION_BITS)) - 1;
 
-/// The free runs of a data file, kept in the pages of its index.
+/// The free runs of a data file, stored in the pages of its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Space {
+pub(crate) struct FreeSpace {
     by_position: Tree,
     by_size: Tree,
     end: u64,
 }
 
-impl Space {
+impl FreeSpace {
     pub(crate) fn new(by_position: Tree, by_size: Tree, end: u64) -> Result<Self, PageFault> {
         if end > MAX_GRANULES {
-            return Err(PageFault::Damaged("the end of the data is impossible".into()));
+            return Err(PageFault::Damaged(
+                "the index names an impossible end of the data file".into(),
+            ));
         }
         Ok(Self { by_position, by_size, end })
     }
@@ -38,58 +40,58 @@ impl Space {
         self.end
     }
 
-    /// Takes the smallest free run that is large enough, the first one of these, if there is any.
+    /// Allocates from the smallest free run that is large enough, the first one of these.
     pub(crate) fn allocate(
         &mut self,
         pages: &mut Pages,
         granules: u64,
-    ) -> Result<Option<Run>, PageFault> {
-        let best = self.by_size.at_or_after(pages, size_key(granules, 0), Load::Wait)?;
+    ) -> Result<Option<GranuleRun>, PageFault> {
+        let best = self.by_size.at_or_after(pages, size_key(granules, 0), PageLoad::Wait)?;
         let Some((key, _)) = best else { return Ok(None) };
         let position = key & (MAX_GRANULES - 1);
         self.cut(pages, position, position, granules)?;
-        Ok(Some(Run { position, granules }))
+        Ok(Some(GranuleRun { position, granules }))
     }
 
-    /// Takes new granules at the end. `None` if the data file would become too large.
-    pub(crate) fn allocate_at_end(&mut self, granules: u64) -> Option<Run> {
+    /// Allocates new granules at the end. `None` if the data file would become too large.
+    pub(crate) fn allocate_at_end(&mut self, granules: u64) -> Option<GranuleRun> {
         let position = self.end;
         let end = position.checked_add(granules).filter(|&end| end <= MAX_GRANULES)?;
         self.end = end;
-        Some(Run { position, granules })
+        Some(GranuleRun { position, granules })
     }
 
-    /// Takes the first granules of the free run that starts at a position, if there is one that is
-    /// large enough.
+    /// Allocates the first granules of the free run that starts at a position, if that run exists and
+    /// is large enough.
     pub(crate) fn allocate_at(
         &mut self,
         pages: &mut Pages,
         position: u64,
         granules: u64,
-    ) -> Result<Option<Run>, PageFault> {
-        match self.by_position.get(pages, position, Load::Wait)? {
+    ) -> Result<Option<GranuleRun>, PageFault> {
+        match self.by_position.get(pages, position, PageLoad::Wait)? {
             Some(value) if value[0] >= granules => {
                 self.cut(pages, position, position, granules)?;
-                Ok(Some(Run { position, granules }))
+                Ok(Some(GranuleRun { position, granules }))
             }
             _ => Ok(None),
         }
     }
 
-    /// Takes exactly this run, which must be free.
-    pub(crate) fn take(&mut self, pages: &mut Pages, run: Run) -> Result<(), PageFault> {
+    /// Allocates exactly this run, which must be free.
+    pub(crate) fn take(&mut self, pages: &mut Pages, run: GranuleRun) -> Result<(), PageFault> {
         if run.end() > MAX_GRANULES {
             return Err(contradiction(run));
         }
         if run.position >= self.end {
-            let gap = Run { position: self.end, granules: run.position - self.end };
+            let gap = GranuleRun { position: self.end, granules: run.position - self.end };
             self.end = run.end();
             if gap.granules > 0 {
                 self.add(pages, gap)?;
             }
             return Ok(());
         }
-        let within = self.by_position.before(pages, run.position + 1, Load::Wait)?;
+        let within = self.by_position.before(pages, run.position + 1, PageLoad::Wait)?;
         match within {
             Some((start, value)) if start.saturating_add(value[0]) >= run.end() => {
                 self.cut(pages, start, run.position, run.granules)
@@ -98,21 +100,21 @@ impl Space {
         }
     }
 
-    /// Gives a run back. It grows together with its neighbours; a run at the end is no run any
-    /// more, the end moves down.
-    pub(crate) fn free(&mut self, pages: &mut Pages, run: Run) -> Result<(), PageFault> {
-        let Run { mut position, mut granules } = run;
+    /// Frees a run and merges it with its free neighbours. A free run at the end lowers `end`
+    /// instead.
+    pub(crate) fn free(&mut self, pages: &mut Pages, run: GranuleRun) -> Result<(), PageFault> {
+        let GranuleRun { mut position, mut granules } = run;
         if granules == 0 || run.end() > self.end {
             return Err(contradiction(run));
         }
-        let after = self.by_position.at_or_after(pages, position, Load::Wait)?;
-        let before = self.by_position.before(pages, position, Load::Wait)?;
+        let after = self.by_position.at_or_after(pages, position, PageLoad::Wait)?;
+        let before = self.by_position.before(pages, position, PageLoad::Wait)?;
         if let Some((start, value)) = after {
             if start < run.end() {
                 return Err(contradiction(run));
             }
             if start == run.end() {
-                self.remove(pages, Run { position: start, granules: value[0] })?;
+                self.remove(pages, GranuleRun { position: start, granules: value[0] })?;
                 granules = granules.saturating_add(value[0]);
             }
         }
@@ -121,7 +123,7 @@ impl Space {
                 return Err(contradiction(run));
             }
             if start.saturating_add(value[0]) == position {
-                self.remove(pages, Run { position: start, granules: value[0] })?;
+                self.remove(pages, GranuleRun { position: start, granules: value[0] })?;
                 position = start;
                 granules = granules.saturating_add(value[0]);
             }
@@ -130,7 +132,7 @@ impl Space {
             self.end = position;
             Ok(())
         } else {
-            self.add(pages, Run { position, granules })
+            self.add(pages, GranuleRun { position, granules })
         }
     }
 
@@ -139,19 +141,19 @@ impl Space {
         &self,
         pages: &mut Pages,
         position: u64,
-    ) -> Result<Option<Run>, PageFault> {
-        let found = self.by_position.at_or_after(pages, position, Load::Wait)?;
-        Ok(found.map(|(position, value)| Run { position, granules: value[0] }))
+    ) -> Result<Option<GranuleRun>, PageFault> {
+        let found = self.by_position.at_or_after(pages, position, PageLoad::Wait)?;
+        Ok(found.map(|(position, value)| GranuleRun { position, granules: value[0] }))
     }
 
     /// Calls `each` for all free runs, in the order of their positions.
     pub(crate) fn scan(
         &self,
         pages: &mut Pages,
-        each: &mut dyn FnMut(Run),
+        each: &mut dyn FnMut(GranuleRun),
     ) -> Result<(), PageFault> {
-        self.by_position.scan(pages, 0, Load::Wait, &mut |position, value| {
-            each(Run { position, granules: value[0] });
+        self.by_position.scan(pages, 0, PageLoad::Wait, &mut |position, value| {
+            each(GranuleRun { position, granules: value[0] });
             true
         })
     }
@@ -164,35 +166,35 @@ impl Space {
         from: u64,
         granules: u64,
     ) -> Result<(), PageFault> {
-        let Some(value) = self.by_position.get(pages, start, Load::Wait)? else {
-            return Err(PageFault::Damaged("the two lists of free space differ".into()));
+        let Some(value) = self.by_position.get(pages, start, PageLoad::Wait)? else {
+            return Err(PageFault::Damaged("the two trees of free space differ".into()));
         };
-        let whole = Run { position: start, granules: value[0] };
+        let whole = GranuleRun { position: start, granules: value[0] };
         let (before, end) = (from - start, from + granules);
         if end > whole.end() {
-            return Err(PageFault::Damaged("the two lists of free space differ".into()));
+            return Err(PageFault::Damaged("the two trees of free space differ".into()));
         }
         self.remove(pages, whole)?;
         if before > 0 {
-            self.add(pages, Run { position: start, granules: before })?;
+            self.add(pages, GranuleRun { position: start, granules: before })?;
         }
         if end < whole.end() {
-            self.add(pages, Run { position: end, granules: whole.end() - end })?;
+            self.add(pages, GranuleRun { position: end, granules: whole.end() - end })?;
         }
         Ok(())
     }
 
-    fn add(&mut self, pages: &mut Pages, run: Run) -> Result<(), PageFault> {
+    fn add(&mut self, pages: &mut Pages, run: GranuleRun) -> Result<(), PageFault> {
         self.by_position.insert(pages, run.position, [run.granules, 0, 0])?;
         self.by_size.insert(pages, size_key(run.granules, run.position), [0; 3])?;
         Ok(())
     }
 
-    fn remove(&mut self, pages: &mut Pages, run: Run) -> Result<(), PageFault> {
+    fn remove(&mut self, pages: &mut Pages, run: GranuleRun) -> Result<(), PageFault> {
         let by_position = self.by_position.remove(pages, run.position)?;
         let by_size = self.by_size.remove(pages, size_key(run.granules, run.position))?;
         if by_position.is_none() || by_size.is_none() {
-            return Err(PageFault::Damaged("the two lists of free space differ".into()));
+            return Err(PageFault::Damaged("the two trees of free space differ".into()));
         }
         Ok(())
     }
@@ -202,8 +204,8 @@ fn size_key(granules: u64, position: u64) -> u64 {
     granules.min(MAX_SIZE_IN_KEY) << POSITION_BITS | position
 }
 
-fn contradiction(run: Run) -> PageFault {
-    let Run { position, granules } = run;
+fn contradiction(run: GranuleRun) -> PageFault {
+    let GranuleRun { position, granules } = run;
     PageFault::Damaged(format!("{granules} granules at {position} are both free and in use"))
 }
 
@@ -215,25 +217,25 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::index::{Link, PageKind};
-    use crate::medium::{Medium, Memory, OpenHow};
+    use crate::index::{PageKind, PageLink};
+    use crate::medium::{Medium, MemoryMedium, OpenMode};
 
-    fn empty() -> (Pages, Space) {
-        let how = OpenHow { create: true, write: true, direct_alignment: None };
-        let file = Memory::untracked().open("index", how).unwrap();
-        let tree = |kind| Tree::new(kind, Link::NONE, 0).unwrap();
+    fn empty() -> (Pages, FreeSpace) {
+        let mode = OpenMode { create: true, write: true, direct_alignment: None };
+        let file = MemoryMedium::untracked().open("index", mode).unwrap();
+        let tree = |kind| Tree::new(kind, PageLink::NONE, 0).unwrap();
         let pages = Pages::new(Arc::clone(&file), 0, 0, 1 << 20);
         let by_size = tree(PageKind::FreeBySize);
-        (pages, Space::new(tree(PageKind::FreeByPosition), by_size, 0).unwrap())
+        (pages, FreeSpace::new(tree(PageKind::FreeByPosition), by_size, 0).unwrap())
     }
 
     /// The free runs below the end of a plain array of granules.
-    fn runs_of(used: &[bool]) -> Vec<Run> {
+    fn runs_of(used: &[bool]) -> Vec<GranuleRun> {
         let mut runs = Vec::new();
         let mut position = 0;
         for same in used.chunk_by(|a, b| a == b) {
             if !same[0] {
-                runs.push(Run { position, granules: same.len() as u64 });
+                runs.push(GranuleRun { position, granules: same.len() as u64 });
             }
             position += same.len() as u64;
         }
@@ -242,12 +244,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn space_is_an_array_of_granules(
+        fn free_space_is_an_array_of_granules(
             steps in prop::collection::vec((0..3u8, 1..40u64, any::<prop::sample::Index>()), 1..300),
         ) {
             let (mut pages, mut space) = empty();
             let mut used: Vec<bool> = Vec::new();
-            let mut taken: Vec<Run> = Vec::new();
+            let mut taken: Vec<GranuleRun> = Vec::new();
             for (what, granules, which) in steps {
                 if what == 0 && !taken.is_empty() {
                     let run = taken.swap_remove(which.index(taken.len()));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crc_fast::{CrcAlgorithm, checksum};
-use pario_store::medium::Memory;
+use pario_store::medium::MemoryMedium;
 use pario_store::{Disk, DiskOptions, NewSubfile, Rights, SubfileId};
 
 const ID: SubfileId = SubfileId::data(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10, 3);
@@ -13,7 +13,7 @@ const STEM: &str = "0102030405060708090a0b0c0d0e0f10-3-data";
 struct Bytes(Vec<u8>);
 
 impl Bytes {
-    fn of(memory: &Memory, path: &str) -> Self {
+    fn of(memory: &MemoryMedium, path: &str) -> Self {
         Self(memory.bytes(path).unwrap())
     }
 
@@ -41,8 +41,8 @@ fn new_subfile() -> NewSubfile {
     }
 }
 
-fn disk() -> (Memory, Disk) {
-    let memory = Memory::untracked();
+fn disk() -> (MemoryMedium, Disk) {
+    let memory = MemoryMedium::untracked();
     let options = DiskOptions { background: false, ..DiskOptions::default() };
     let disk = Disk::create_on(Arc::new(memory.clone()), options).unwrap();
     (memory, disk)
@@ -74,7 +74,7 @@ fn a_disk_and_a_flat_subfile() {
     assert_eq!((mark.number(8, 8), mark.number(16, 2)), (mark.sum(16, 48), 2));
     assert_eq!(mark.number(32, 16), disk.id());
     let flat = disk.create_flat(new_subfile()).unwrap();
-    flat.write_at(5, b"bytes").unwrap();
+    flat.write_at(b"bytes", 5).unwrap();
     let file = Bytes::of(&memory, &format!("{STEM}.flat"));
     assert!(file.0[..65_536].iter().all(|&byte| byte == 0));
     assert_eq!(file.text(65_536 + 5, 5), "bytes");

@@ -1,10 +1,11 @@
-//! A bit flipped anywhere: an error that says where, or no effect; never wrong data, never a panic.
+//! Damage: a flipped bit causes an error that names its object, or has no effect. It never causes wrong
+//! data or a panic.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use pario_store::medium::Memory;
+use pario_store::medium::MemoryMedium;
 use pario_store::{
     Disk, DiskOptions, ExtentCache, ExtentFile, MAX_EXTENT_INDEX, NewSubfile, StoreError, SubfileId,
 };
@@ -24,8 +25,8 @@ fn options() -> DiskOptions {
 }
 
 /// A subfile with a history: written, replaced, deleted, checkpointed.
-fn filled(rng: &mut Rng, clean: bool) -> (Memory, Model) {
-    let memory = Memory::untracked();
+fn filled(rng: &mut Rng, clean: bool) -> (MemoryMedium, Model) {
+    let memory = MemoryMedium::untracked();
     let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
     let new = NewSubfile { granule_bytes: 512, ..NewSubfile::new(ID) };
     let file = disk.create_extents(new).unwrap();
@@ -48,13 +49,13 @@ fn filled(rng: &mut Rng, clean: bool) -> (Memory, Model) {
     (memory, model)
 }
 
-fn open(memory: &Memory) -> Result<(Disk, ExtentFile), StoreError> {
+fn open(memory: &MemoryMedium) -> Result<(Disk, ExtentFile), StoreError> {
     let disk = Disk::open_on(Arc::new(memory.clone()), options())?;
     let file = disk.open_extents(ID)?;
     Ok((disk, file))
 }
 
-/// Says what is wrong, and where.
+/// Whether an error names its object.
 fn is_clear(error: &StoreError) -> bool {
     let text = error.to_string();
     text.contains("memory")
@@ -66,8 +67,8 @@ fn is_clear(error: &StoreError) -> bool {
         }
 }
 
-/// Reads everything; `true` if damage was noticed.
-fn examine(memory: &Memory, model: &Model) -> bool {
+/// Reads all extents; returns whether damage was detected.
+fn examine(memory: &MemoryMedium, model: &Model) -> bool {
     let (_disk, file) = match open(memory) {
         Ok(opened) => opened,
         Err(error) => {
@@ -180,7 +181,7 @@ fn a_file_cut_short_or_missing_is_found() {
 
 #[test]
 fn swapped_extents_are_found() {
-    let memory = Memory::untracked();
+    let memory = MemoryMedium::untracked();
     let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
     let file = disk.create_extents(NewSubfile::new(ID)).unwrap();
     file.write(1, b"one", &[1; 100]).unwrap();

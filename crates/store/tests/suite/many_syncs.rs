@@ -1,18 +1,14 @@
-//! Many flat subfiles are made durable at once, and removed at once, with the promises of single
-//! calls: after crashes, after failures, and against a disk where each is synced by itself.
+//! Syncs and removals of many flat subfiles keep the guarantees of single calls: after crashes, after
+//! failures, and against a disk on which each subfile is synced separately.
 
-use std::sync::Arc;
-
-use pario_store::medium::{Directory, Fault, Medium as _, Memory};
-use pario_store::{Disk, DiskOptions, FlatFile, NewSubfile, StoreError, SubfileId};
+use pario_store::medium::{DirectoryMedium, Fault, Medium as _, MemoryMedium};
+use pario_store::{Disk, FlatFile, NewSubfile, StoreError, SubfileId};
 use proptest::prelude::*;
 
-/// More than are synced one by one.
-const MANY: u128 = 12;
+use crate::memory_disk::{bytes_of, create_disk, inline_options, open_disk};
 
-fn options() -> DiskOptions {
-    DiskOptions { background: false, ..DiskOptions::default() }
-}
+/// More subfiles than `sync_flats` syncs separately.
+const MANY: u128 = 12;
 
 fn id(file: u128) -> SubfileId {
     SubfileId::data(file, 0)
@@ -22,29 +18,15 @@ fn create(disk: &Disk, file: u128) -> Result<FlatFile, StoreError> {
     disk.create_flat(NewSubfile { is_durable: false, ..NewSubfile::new(id(file)) })
 }
 
-fn new_disk(memory: &Memory) -> Disk {
-    Disk::create_on(Arc::new(memory.clone()), options()).unwrap()
-}
-
-fn open(memory: &Memory) -> Disk {
-    Disk::open_on(Arc::new(memory.clone()), options()).unwrap()
-}
-
 fn content(file: u128, round: u8) -> Vec<u8> {
     let file = u8::try_from(file).unwrap();
     (0..600).map(|at: u32| (at % 251) as u8 ^ file ^ round).collect()
 }
 
-fn bytes_of(flat: &FlatFile) -> Vec<u8> {
-    let mut bytes = vec![0; usize::try_from(flat.len().unwrap()).unwrap()];
-    flat.read_at(0, &mut bytes).unwrap();
-    bytes
-}
-
 #[test]
 fn a_hundred_subfiles_cost_one_sync() {
-    let memory = Memory::new();
-    let disk = new_disk(&memory);
+    let memory = MemoryMedium::new();
+    let disk = create_disk(&memory);
     let subfiles: Vec<_> = (0..100).map(|file| create(&disk, file).unwrap()).collect();
     let before = memory.changes();
     assert!(disk.sync_flats(&subfiles).iter().all(Result::is_ok));
@@ -61,8 +43,8 @@ fn a_crash_at_every_change_keeps_what_was_acknowledged() {
     for at in 1.. {
         let mut is_over = false;
         for seed in 0..6 {
-            let memory = Memory::new();
-            let disk = new_disk(&memory);
+            let memory = MemoryMedium::new();
+            let disk = create_disk(&memory);
             memory.set_fault(memory.changes() + at, Fault::Crash);
             let mut acknowledged = None;
             let live = |acknowledged: &mut Option<u8>| -> Result<(), StoreError> {
@@ -70,7 +52,7 @@ fn a_crash_at_every_change_keeps_what_was_acknowledged() {
                     (0..MANY).map(|file| create(&disk, file)).collect::<Result<_, _>>()?;
                 for round in 1..=2 {
                     for (file, flat) in (0..).zip(&subfiles) {
-                        flat.write_at(0, &content(file, round))?;
+                        flat.write_at(&content(file, round), 0)?;
                     }
                     disk.sync_flats(&subfiles).into_iter().collect::<Result<(), _>>()?;
                     *acknowledged = Some(round);
@@ -81,7 +63,7 @@ fn a_crash_at_every_change_keeps_what_was_acknowledged() {
             drop(disk);
             let mut random = fastrand::Rng::with_seed(seed);
             memory.power_loss(&mut |n| random.u64(0..n));
-            let disk = open(&memory);
+            let disk = open_disk(&memory);
             match acknowledged {
                 None => before_sync += 1,
                 Some(round) => {
@@ -111,12 +93,12 @@ fn a_crash_at_every_change_keeps_what_was_acknowledged() {
 #[test]
 fn a_failed_sync_poisons_all_of_the_call_and_no_others() {
     for fault in [Fault::Error, Fault::Full] {
-        let memory = Memory::new();
-        let disk = new_disk(&memory);
+        let memory = MemoryMedium::new();
+        let disk = create_disk(&memory);
         let subfiles: Vec<_> = (0..MANY).map(|file| create(&disk, file).unwrap()).collect();
         let other = create(&disk, 99).unwrap();
         for flat in subfiles.iter().chain([&other]) {
-            flat.write_at(0, b"bytes").unwrap();
+            flat.write_at(b"bytes", 0).unwrap();
         }
         other.sync().unwrap();
         memory.set_fault(memory.changes() + 1, fault);
@@ -125,27 +107,27 @@ fn a_failed_sync_poisons_all_of_the_call_and_no_others() {
         let refuses = |flat: &FlatFile| {
             let is_poisoned =
                 |done: Result<(), StoreError>| matches!(done, Err(StoreError::Poisoned { .. }));
-            is_poisoned(flat.write_at(0, b"more")) && is_poisoned(flat.sync())
+            is_poisoned(flat.write_at(b"more", 0)) && is_poisoned(flat.sync())
         };
         assert!(subfiles.iter().all(refuses));
         // The next sync of the disk succeeds, and does not acknowledge what the failed one dropped.
         let again = disk.sync_flats(&subfiles);
         assert!(again.iter().all(|done| matches!(done, Err(StoreError::Poisoned { .. }))));
-        other.write_at(0, b"more").unwrap();
+        other.write_at(b"more", 0).unwrap();
         other.sync().unwrap();
         drop((subfiles, other, disk));
-        let disk = open(&memory);
+        let disk = open_disk(&memory);
         assert!((0..MANY).all(|file| refuses(&disk.open_flat(id(file)).unwrap())), "{fault:?}");
-        disk.open_flat(id(99)).unwrap().write_at(0, b"still").unwrap();
+        disk.open_flat(id(99)).unwrap().write_at(b"still", 0).unwrap();
         disk.repair_flat(id(3)).unwrap();
-        disk.open_flat(id(3)).unwrap().write_at(0, b"again").unwrap();
+        disk.open_flat(id(3)).unwrap().write_at(b"again", 0).unwrap();
     }
 }
 
 #[test]
 fn one_that_was_poisoned_before_fails_alone() {
-    let memory = Memory::new();
-    let disk = new_disk(&memory);
+    let memory = MemoryMedium::new();
+    let disk = create_disk(&memory);
     let mut subfiles: Vec<_> = (0..MANY).map(|file| create(&disk, file).unwrap()).collect();
     memory.set_fault(memory.changes() + 1, Fault::Error);
     subfiles[4].sync().unwrap_err();
@@ -161,17 +143,17 @@ fn one_that_was_poisoned_before_fails_alone() {
 fn where_the_medium_cannot_sync_as_a_whole_each_is_synced() {
     // A file system in memory: `syncfs` would say nothing about failures.
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
-    let medium = Directory::new(dir.path()).unwrap();
+    let medium = DirectoryMedium::new(dir.path()).unwrap();
     assert_eq!(medium.sync_all().unwrap_err().kind(), std::io::ErrorKind::Unsupported);
-    let disk = Disk::create(dir.path().join("disk"), options()).unwrap();
+    let disk = Disk::create(dir.path().join("disk"), inline_options()).unwrap();
     let subfiles: Vec<_> = (0..MANY).map(|file| create(&disk, file).unwrap()).collect();
     assert!(disk.sync_flats(&subfiles).iter().all(Result::is_ok));
 }
 
 #[test]
 fn two_calls_with_the_same_subfiles_do_not_wait_for_each_other_for_ever() {
-    let memory = Memory::new();
-    let disk = new_disk(&memory);
+    let memory = MemoryMedium::new();
+    let disk = create_disk(&memory);
     let subfiles: Vec<_> = (0..MANY).map(|file| create(&disk, file).unwrap()).collect();
     let reversed: Vec<_> = subfiles.iter().rev().cloned().collect();
     std::thread::scope(|scope| {
@@ -188,8 +170,8 @@ fn two_calls_with_the_same_subfiles_do_not_wait_for_each_other_for_ever() {
 
 #[test]
 fn many_are_removed_with_one_sync_of_names() {
-    let memory = Memory::new();
-    let disk = new_disk(&memory);
+    let memory = MemoryMedium::new();
+    let disk = create_disk(&memory);
     let ids: Vec<_> = (0..MANY).map(id).collect();
     for file in 0..MANY {
         create(&disk, file).unwrap().sync().unwrap();
@@ -207,10 +189,10 @@ fn many_are_removed_with_one_sync_of_names() {
     disk.remove_many(&[id(50), id(51)]).unwrap();
     drop(disk);
     memory.power_loss(&mut |_| 0);
-    assert!(open(&memory).subfiles().unwrap().is_empty());
+    assert!(open_disk(&memory).subfiles().unwrap().is_empty());
 }
 
-/// What happens to a disk.
+/// A step of a random run.
 #[derive(Clone, Debug)]
 enum Step {
     Write(u128, u8),
@@ -236,8 +218,8 @@ proptest! {
     fn many_at_once_keep_at_least_what_single_calls_keep(
         steps in prop::collection::vec(step(), 1..30),
     ) {
-        let (single, many) = (Memory::new(), Memory::new());
-        let disks = [new_disk(&single), new_disk(&many)];
+        let (single, many) = (MemoryMedium::new(), MemoryMedium::new());
+        let disks = [create_disk(&single), create_disk(&many)];
         let files = disks.each_ref().map(|disk| {
             (0..MANY).map(|file| create(disk, file).unwrap()).collect::<Vec<_>>()
         });
@@ -247,7 +229,7 @@ proptest! {
             match step {
                 Step::Write(file, round) => {
                     let bytes = content(file, round);
-                    let done = files.each_ref().map(|f| f[file as usize].write_at(0, &bytes).is_ok());
+                    let done = files.each_ref().map(|f| f[file as usize].write_at(&bytes, 0).is_ok());
                     prop_assert_eq!(done[0], done[1]);
                     if !versions[file as usize].is_empty() {
                         versions[file as usize].push(bytes);
@@ -268,7 +250,7 @@ proptest! {
                 }
                 Step::Fail(file) => {
                     for (memory, files) in [(&single, &files[0]), (&many, &files[1])] {
-                        if files[file as usize].write_at(0, b"").is_ok() {
+                        if files[file as usize].write_at(b"", 0).is_ok() {
                             memory.set_fault(memory.changes() + 1, Fault::Error);
                             files[file as usize].sync().unwrap_err();
                             versions[file as usize].clear();
@@ -281,7 +263,7 @@ proptest! {
         for (memory, is_single) in [(&single, true), (&many, false)] {
             // Nothing survives that was not synced.
             memory.power_loss(&mut |_| 0);
-            let disk = open(memory);
+            let disk = open_disk(memory);
             for (file, versions) in (0..).zip(&versions) {
                 let Some(synced) = versions.first() else { continue };
                 let found = bytes_of(&disk.open_flat(id(file)).unwrap());

@@ -1,5 +1,5 @@
-//! One suite for every way a subfile can be reached: each engine of the queue and the waiting
-//! calls, on a directory, in memory and on a slow disk. Random requests against plain maps.
+//! One contract for all engines of the queue and the blocking calls, on a directory, in memory and on
+//! a slow disk: random requests against plain maps.
 
 #![allow(clippy::cast_possible_truncation, reason = "patterns are meant to wrap")]
 
@@ -10,25 +10,27 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use pario_store::medium::{Directory, Medium, Memory, Name, OpenHow, Pace, Slow};
+use pario_store::medium::{
+    DirectoryEntry, DirectoryMedium, Medium, MemoryMedium, OpenMode, Pace, SlowMedium,
+};
 use pario_store::{
-    Answer, Caching, CheckDepth, Completion, Disk, DiskOptions, EngineChoice, ExtentCache,
-    ExtentFile, FlatFile, NewSubfile, Queue, QueueOptions, Request, SubfileId,
+    Caching, CheckDepth, Completion, Disk, DiskOptions, EngineChoice, ExtentCache, ExtentFile,
+    FlatFile, NewSubfile, Queue, QueueOptions, Reply, Request, SubfileId,
 };
 use tempfile::{TempDir, tempdir};
 
 const DISKS: usize = 3;
 
-/// What the disks of a test are on.
+/// The media of the disks of a test.
 #[derive(Clone, Copy)]
-enum Ground {
+enum Backing {
     Directory,
     Memory,
     /// Directories, with a pace.
     Slow(Pace),
 }
 
-/// A pace that costs a suite little time.
+/// A pace that costs a test little time.
 const TINY: Pace =
     Pace { latency: Duration::from_micros(1), bytes_per_second: NonZeroU64::new(10_000_000_000) };
 
@@ -41,15 +43,16 @@ fn options(cache_bytes: u64) -> DiskOptions {
 }
 
 /// Three disks.
-fn disks(ground: Ground, cache_bytes: u64) -> (Vec<Disk>, Option<TempDir>) {
+fn disks(backing: Backing, cache_bytes: u64) -> (Vec<Disk>, Option<TempDir>) {
     let mut options = options(cache_bytes);
-    match ground {
-        Ground::Memory => {
-            let disk = |_| Disk::create_on(Arc::new(Memory::untracked()), options.clone()).unwrap();
+    match backing {
+        Backing::Memory => {
+            let disk =
+                |_| Disk::create_on(Arc::new(MemoryMedium::untracked()), options.clone()).unwrap();
             return ((0..DISKS).map(disk).collect(), None);
         }
-        Ground::Slow(pace) => options.pace = Some(pace),
-        Ground::Directory => {}
+        Backing::Slow(pace) => options.pace = Some(pace),
+        Backing::Directory => {}
     }
     let dir = tempdir().unwrap();
     let disk = |i: usize| Disk::create(dir.path().join(i.to_string()), options.clone()).unwrap();
@@ -62,15 +65,15 @@ fn body(rng: &mut Rng) -> Vec<u8> {
     (0..len).map(|i: usize| fill.wrapping_add(i as u8)).collect()
 }
 
-/// Which extent a request concerns, and what it held before.
+/// The extent of a request, and its content before.
 type Asked = ((usize, u64), Option<Vec<u8>>);
 
-/// Random requests to extents through a queue. No two under way concern the same extent, unless
-/// both read, so that the outcome is known.
-fn extents_through_queue(engine: EngineChoice, ground: Ground, seed: u64) {
+/// Random requests to extents through a queue. No two requests in flight concern the same extent,
+/// so that the outcome is known.
+fn extents_through_queue(engine: EngineChoice, backing: Backing, seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let cache_bytes = *rng.choice(&[0, 300_000, 64 << 20]).unwrap();
-    let (disks, _dir) = disks(ground, cache_bytes);
+    let (disks, _dir) = disks(backing, cache_bytes);
     let new = |i| NewSubfile::new(SubfileId::data(1, i));
     let files: Vec<ExtentFile> =
         disks.iter().zip(0..).map(|(disk, i)| disk.create_extents(new(i)).unwrap()).collect();
@@ -110,22 +113,22 @@ fn extents_through_queue(engine: EngineChoice, ground: Ground, seed: u64) {
             queue.submit(tag, request);
         }
         while queue.len() > 20 || (is_last && !queue.is_empty()) {
-            let Some(Completion { tag, answer }) = queue.wait() else {
+            let Some(Completion { tag, result }) = queue.wait() else {
                 break;
             };
             let (place, known) = asked.remove(&tag).expect("answered once");
-            match answer.unwrap() {
-                Answer::Extent(found) => {
+            match result.unwrap() {
+                Reply::Extent(found) => {
                     assert!(found.as_ref().is_none_or(|extent| extent.header() == b"hd"));
                     assert_eq!(found.map(|extent| extent.body().to_vec()), known);
                 }
-                Answer::Deleted(was_there) => assert_eq!(was_there, known.is_some()),
-                Answer::Written => {}
-                Answer::Synced => {
+                Reply::Deleted(was_there) => assert_eq!(was_there, known.is_some()),
+                Reply::Written => {}
+                Reply::Synced => {
                     answers += 1;
                     continue;
                 }
-                Answer::Read { .. } => panic!("nobody asked for bytes"),
+                Reply::Read { .. } => panic!("no request reads bytes"),
             }
             answers += 1;
             busy.remove(&place);
@@ -135,7 +138,7 @@ fn extents_through_queue(engine: EngineChoice, ground: Ground, seed: u64) {
         }
     }
     assert!(asked.is_empty() && answers > 100, "{answers}");
-    // What was written one way is read the other way, now and after opening again.
+    // The blocking calls read what the queue has written, now and after a reopen.
     drop(queue);
     let check = |files: &[ExtentFile]| {
         for (i, file) in files.iter().enumerate() {
@@ -153,16 +156,16 @@ fn extents_through_queue(engine: EngineChoice, ground: Ground, seed: u64) {
 }
 
 /// Random ranges of flat subfiles against byte arrays.
-fn flat_through_queue(engine: EngineChoice, ground: Ground, seed: u64) {
+fn flat_through_queue(engine: EngineChoice, backing: Backing, seed: u64) {
     let mut rng = Rng::with_seed(seed);
-    let (disks, _dir) = disks(ground, 0);
+    let (disks, _dir) = disks(backing, 0);
     let new = |i| NewSubfile::new(SubfileId::data(2, i));
     let files: Vec<FlatFile> =
         disks.iter().zip(0..).map(|(disk, i)| disk.create_flat(new(i)).unwrap()).collect();
     let mut queue = Queue::new(QueueOptions { depth_per_disk: 4, engine }).unwrap();
     let mut model = vec![Vec::<u8>::new(); DISKS];
     for round in 0..60 {
-        // One round is writes, the next reads: within a round nothing overlaps or all are reads.
+        // Rounds of writes, which do not overlap, alternate with rounds of reads.
         let mut reads = HashMap::new();
         for tag in 0..9u64 {
             let i = rng.usize(..DISKS);
@@ -182,8 +185,8 @@ fn flat_through_queue(engine: EngineChoice, ground: Ground, seed: u64) {
                 queue.submit(tag, Request::ReadFlat { file, offset, buffer: pool.get(len), len });
             }
         }
-        while let Some(Completion { tag, answer }) = queue.wait() {
-            if let Answer::Read { buffer, len } = answer.unwrap() {
+        while let Some(Completion { tag, result }) = queue.wait() {
+            if let Reply::Read { buffer, len } = result.unwrap() {
                 let (i, offset, asked) = reads[&tag];
                 let from = offset.min(model[i].len());
                 let to = (offset + asked).min(model[i].len());
@@ -192,63 +195,63 @@ fn flat_through_queue(engine: EngineChoice, ground: Ground, seed: u64) {
         }
         let file = files[round % DISKS].clone();
         queue.submit(99, Request::SyncFlat { file });
-        assert!(matches!(queue.wait().unwrap().answer.unwrap(), Answer::Synced));
+        assert!(matches!(queue.wait().unwrap().result.unwrap(), Reply::Synced));
         for (file, bytes) in files.iter().zip(&model) {
             assert_eq!(file.len().unwrap(), bytes.len() as u64);
         }
     }
 }
 
-fn suite(engine: EngineChoice, ground: Ground) {
+fn suite(engine: EngineChoice, backing: Backing) {
     for seed in 0..8 {
-        extents_through_queue(engine, ground, seed);
-        flat_through_queue(engine, ground, seed);
+        extents_through_queue(engine, backing, seed);
+        flat_through_queue(engine, backing, seed);
     }
 }
 
 #[test]
 fn io_uring_on_directories() {
-    suite(EngineChoice::Uring, Ground::Directory);
+    suite(EngineChoice::Uring, Backing::Directory);
 }
 
 #[test]
 fn threads_on_directories() {
-    suite(EngineChoice::Threads, Ground::Directory);
+    suite(EngineChoice::Threads, Backing::Directory);
 }
 
 #[test]
 fn seeded_order_on_directories() {
-    suite(EngineChoice::Seeded(1), Ground::Directory);
+    suite(EngineChoice::Seeded(1), Backing::Directory);
 }
 
 #[test]
 fn io_uring_in_memory() {
-    suite(EngineChoice::Uring, Ground::Memory);
+    suite(EngineChoice::Uring, Backing::Memory);
 }
 
 #[test]
 fn threads_in_memory() {
-    suite(EngineChoice::Threads, Ground::Memory);
+    suite(EngineChoice::Threads, Backing::Memory);
 }
 
 #[test]
 fn seeded_order_in_memory() {
-    suite(EngineChoice::Seeded(2), Ground::Memory);
+    suite(EngineChoice::Seeded(2), Backing::Memory);
 }
 
 #[test]
 fn io_uring_on_slow_disks() {
-    suite(EngineChoice::Uring, Ground::Slow(TINY));
+    suite(EngineChoice::Uring, Backing::Slow(TINY));
 }
 
 #[test]
 fn threads_on_slow_disks() {
-    suite(EngineChoice::Threads, Ground::Slow(TINY));
+    suite(EngineChoice::Threads, Backing::Slow(TINY));
 }
 
 #[test]
 fn seeded_order_on_slow_disks() {
-    suite(EngineChoice::Seeded(4), Ground::Slow(TINY));
+    suite(EngineChoice::Seeded(4), Backing::Slow(TINY));
 }
 
 #[test]
@@ -257,7 +260,7 @@ fn no_engine_is_faster_than_a_slow_disk() {
     let pace =
         Pace { latency: Duration::from_millis(2), bytes_per_second: NonZeroU64::new(50_000_000) };
     for engine in [EngineChoice::Uring, EngineChoice::Threads, EngineChoice::Seeded(5)] {
-        let (disks, _dir) = disks(Ground::Slow(pace), 0);
+        let (disks, _dir) = disks(Backing::Slow(pace), 0);
         let file = disks[0].create_extents(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
         for index in 0..u64::from(READS) {
             file.write(index, b"", &[1; 50_000]).unwrap();
@@ -268,8 +271,8 @@ fn no_engine_is_faster_than_a_slow_disk() {
             let (file, caching) = (file.clone(), Caching::Use);
             queue.submit(index, Request::ReadExtent { file, index, caching });
         }
-        while let Some(Completion { answer, .. }) = queue.wait() {
-            assert!(matches!(answer.unwrap(), Answer::Extent(Some(_))));
+        while let Some(Completion { result, .. }) = queue.wait() {
+            assert!(matches!(result.unwrap(), Reply::Extent(Some(_))));
         }
         assert!(begun.elapsed() >= READS * pace.duration(50_000), "{}", queue.engine());
     }
@@ -277,21 +280,21 @@ fn no_engine_is_faster_than_a_slow_disk() {
 
 #[test]
 fn a_slow_disk_gives_away_no_descriptors() {
-    let (disks, _dir) = disks(Ground::Slow(TINY), 0);
+    let (disks, _dir) = disks(Backing::Slow(TINY), 0);
     let flat = disks[0].create_flat(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
-    flat.write_at(0, &[1; 100_000]).unwrap();
+    flat.write_at(&[1; 100_000], 0).unwrap();
     assert!(flat.share(true, true).unwrap().is_none());
     assert!(flat.cached(0, 100_000).is_none());
 }
 
 #[test]
-fn a_slow_or_failing_request_holds_nobody_up() {
+fn a_slow_or_failing_request_delays_no_other() {
     for engine in [EngineChoice::Uring, EngineChoice::Threads, EngineChoice::Seeded(3)] {
-        let (disks, _dir) = disks(Ground::Directory, 0);
+        let (disks, _dir) = disks(Backing::Directory, 0);
         let file = disks[0].create_extents(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
         let flat = disks[1].create_flat(NewSubfile::new(SubfileId::data(1, 1))).unwrap();
         let mut queue = Queue::new(QueueOptions { depth_per_disk: 1, engine }).unwrap();
-        // Far more than may be under way, and requests that fail at once among them.
+        // Far more requests than the depth allows, some of which fail at once.
         for tag in 0..500 {
             let (file, caching) = (file.clone(), Caching::Use);
             let index = if tag % 5 == 0 { u64::MAX } else { tag };
@@ -304,8 +307,8 @@ fn a_slow_or_failing_request_holds_nobody_up() {
             );
         }
         let (mut fine, mut failed) = (0, 0);
-        while let Some(Completion { answer, .. }) = queue.wait() {
-            if answer.is_ok() { fine += 1 } else { failed += 1 }
+        while let Some(Completion { result, .. }) = queue.wait() {
+            if result.is_ok() { fine += 1 } else { failed += 1 }
         }
         assert_eq!((fine, failed), (400 + 428, 100 + 72));
     }
@@ -325,9 +328,9 @@ fn a_waiting_queue_can_be_woken() {
 }
 
 #[test]
-fn dropping_a_queue_waits_for_what_is_under_way() {
+fn dropping_a_queue_waits_for_requests_in_flight() {
     for engine in [EngineChoice::Uring, EngineChoice::Threads] {
-        let (disks, _dir) = disks(Ground::Directory, 0);
+        let (disks, _dir) = disks(Backing::Directory, 0);
         let file = disks[0].create_extents(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
         let mut queue = Queue::new(QueueOptions { depth_per_disk: 8, engine }).unwrap();
         for index in 0..8 {
@@ -343,7 +346,7 @@ fn dropping_a_queue_waits_for_what_is_under_way() {
 
 #[test]
 fn many_threads_share_a_subfile() {
-    let (disks, _dir) = disks(Ground::Directory, 1 << 20);
+    let (disks, _dir) = disks(Backing::Directory, 1 << 20);
     let file = disks[0].create_extents(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4u64 {
@@ -351,7 +354,7 @@ fn many_threads_share_a_subfile() {
             scope.spawn(move || {
                 let mut rng = Rng::with_seed(thread);
                 for round in 0..400u64 {
-                    // All write the same few extents; a reader sees one writer's pattern, whole.
+                    // All threads write the same few extents; a reader sees one writer's pattern, whole.
                     let index = rng.u64(..5);
                     let fill = (thread * 50 + round % 50) as u8;
                     file.write(index, &[fill], &vec![fill; rng.usize(1..9_000)]).unwrap();
@@ -375,7 +378,7 @@ fn many_threads_share_a_subfile() {
 
 #[test]
 fn the_cache_is_bounded_counted_and_can_be_bypassed() {
-    let (disks, _dir) = disks(Ground::Directory, 1 << 20);
+    let (disks, _dir) = disks(Backing::Directory, 1 << 20);
     let file = disks[0].create_extents(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
     for index in 0..100 {
         file.write(index, b"", &[1; 50_000]).unwrap();
@@ -394,24 +397,24 @@ fn the_cache_is_bounded_counted_and_can_be_bypassed() {
 
 #[test]
 fn flat_ranges_can_be_scattered_and_gathered() {
-    for ground in [Ground::Directory, Ground::Memory, Ground::Slow(TINY)] {
-        let (disks, _dir) = disks(ground, 0);
+    for backing in [Backing::Directory, Backing::Memory, Backing::Slow(TINY)] {
+        let (disks, _dir) = disks(backing, 0);
         let flat = disks[0].create_flat(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
         let parts: Vec<Vec<u8>> = (0..3_000u32).map(|i| i.to_le_bytes().to_vec()).collect();
         let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
-        flat.write_vectored_at(5, &mut slices).unwrap();
+        flat.write_vectored_at(&mut slices, 5).unwrap();
         assert_eq!(flat.len().unwrap(), 5 + 12_000);
         let (mut first, mut empty, mut rest) = ([9; 7], [0; 0], vec![9; 20_000]);
         let mut into =
             [IoSliceMut::new(&mut first), IoSliceMut::new(&mut empty), IoSliceMut::new(&mut rest)];
-        assert_eq!(flat.read_vectored_at(0, &mut into).unwrap(), 12_005);
+        assert_eq!(flat.read_vectored_at(&mut into, 0).unwrap(), 12_005);
         assert_eq!(first, [0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(rest[2..6], 1u32.to_le_bytes());
         flat.set_len(10).unwrap();
         flat.grow(20).unwrap();
         flat.grow(15).unwrap();
         let mut bytes = [7; 30];
-        assert_eq!(flat.read_at(0, &mut bytes).unwrap(), 20);
+        assert_eq!(flat.read_at(&mut bytes, 0).unwrap(), 20);
         assert_eq!(bytes[10..20], [0; 10]);
     }
 }
@@ -421,15 +424,15 @@ fn flat_ranges_can_be_scattered_and_gathered() {
 fn media_follow_one_contract() {
     let dir = tempdir().unwrap();
     let slow_dir = tempdir().unwrap();
-    let directory = Directory::new(dir.path()).unwrap();
-    let memory = Memory::new();
-    let slow = Slow::new(Arc::new(Directory::new(slow_dir.path()).unwrap()), TINY);
+    let directory = DirectoryMedium::new(dir.path()).unwrap();
+    let memory = MemoryMedium::new();
+    let slow = SlowMedium::new(Arc::new(DirectoryMedium::new(slow_dir.path()).unwrap()), TINY);
     let media: [&dyn Medium; 3] = [&directory, &memory, &slow];
-    let create = OpenHow { create: true, write: true, direct_alignment: None };
+    let create = OpenMode { create: true, write: true, direct_alignment: None };
     let kind = |result: std::io::Result<()>| result.map_err(|error| error.kind());
     for medium in media {
         let facts: BTreeMap<&str, String> = BTreeMap::from([
-            ("missing", format!("{:?}", kind(medium.open("x", OpenHow::default()).map(|_| ())))),
+            ("missing", format!("{:?}", kind(medium.open("x", OpenMode::default()).map(|_| ())))),
             ("no parent", format!("{:?}", kind(medium.open("d/x", create).map(|_| ())))),
             ("list missing", format!("{:?}", kind(medium.list("d").map(|_| ())))),
             ("remove missing", format!("{:?}", kind(medium.remove_file("x")))),
@@ -456,7 +459,7 @@ fn media_follow_one_contract() {
         assert_eq!(not_empty, std::io::ErrorKind::DirectoryNotEmpty);
         medium.rename("d", "e").unwrap();
         medium.sync_dir("").unwrap();
-        let name = |name: &str, is_dir| Name { name: name.into(), is_dir };
+        let name = |name: &str, is_dir| DirectoryEntry { name: name.into(), is_dir };
         assert_eq!(medium.list("").unwrap(), [name("e", true)]);
         assert_eq!(medium.list("e").unwrap(), [name("x", false)]);
         let one = medium.lock("e/x", true).unwrap();

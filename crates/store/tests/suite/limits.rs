@@ -1,29 +1,27 @@
-//! Limits and bad input: each a clear error, nothing lost, no panic.
+//! Limits and bad input: each causes a clear error, loses no data and does not panic.
 
 #![allow(clippy::cast_possible_truncation, reason = "patterns are meant to wrap")]
 
 use std::fs;
 use std::sync::Arc;
 
-use pario_store::medium::{Medium, Memory, OpenHow};
+use pario_store::medium::{Medium, MemoryMedium, OpenMode};
 use pario_store::{
     Caching, CheckDepth, DESCRIPTION_LIMIT_BYTES, Disk, DiskOptions, EXTENT_LIMIT_BYTES,
-    EngineChoice, ExtentBuffer, Kind, MAX_EXTENT_INDEX, MAX_FLAT_LEN, NewSubfile, Queue,
-    QueueOptions, Request, StoreError, SubfileId,
+    EngineChoice, ExtentBuffer, MAX_EXTENT_INDEX, MAX_FLAT_LEN, NewSubfile, Queue, QueueOptions,
+    Request, StoreError, SubfileId, SubfileKind,
 };
 use tempfile::tempdir;
+
+use crate::memory_disk::{create_disk, inline_options, open_disk};
 
 fn id(file: u128) -> SubfileId {
     SubfileId::data(file, 0)
 }
 
-fn inline() -> DiskOptions {
-    DiskOptions { background: false, ..DiskOptions::default() }
-}
-
-fn memory_disk() -> (Memory, Disk) {
-    let memory = Memory::new();
-    let disk = Disk::create_on(Arc::new(memory.clone()), inline()).unwrap();
+fn memory_disk() -> (MemoryMedium, Disk) {
+    let memory = MemoryMedium::new();
+    let disk = create_disk(&memory);
     (memory, disk)
 }
 
@@ -82,12 +80,12 @@ fn offsets_beyond_the_largest_are_refused() {
     let (_, disk) = memory_disk();
     let flat = disk.create_flat(NewSubfile::new(id(1))).unwrap();
     for offset in [MAX_FLAT_LEN, u64::MAX - 1, u64::MAX] {
-        expect(flat.write_at(offset, b"xx"), &["beyond the largest offset"]);
-        expect(flat.read_at(offset, &mut [0; 2]), &["beyond the largest offset"]);
+        expect(flat.write_at(b"xx", offset), &["beyond the largest offset"]);
+        expect(flat.read_at(&mut [0; 2], offset), &["beyond the largest offset"]);
     }
     expect(flat.set_len(MAX_FLAT_LEN + 1), &["beyond the largest offset"]);
     expect(flat.grow(MAX_FLAT_LEN + 1), &["beyond the largest offset"]);
-    assert_eq!(flat.read_at(1 << 62, &mut [0; 2]).unwrap(), 0);
+    assert_eq!(flat.read_at(&mut [0; 2], 1 << 62).unwrap(), 0);
     assert!(flat.is_empty().unwrap());
 }
 
@@ -110,7 +108,7 @@ fn a_full_disk_keeps_what_it_has() {
     for index in 0..written {
         assert_eq!(file.read(index).unwrap().unwrap().body(), &[index as u8; 30_000][..]);
     }
-    // Deleting makes space, which is there when it is needed.
+    // Deletions free space for the next writes.
     for index in 0..written {
         assert!(file.delete(index).unwrap());
     }
@@ -118,19 +116,19 @@ fn a_full_disk_keeps_what_it_has() {
         file.write(index, b"", &[1; 30_000]).unwrap();
     }
     drop((file, disk));
-    let disk = Disk::open_on(Arc::new(memory.clone()), inline()).unwrap();
+    let disk = open_disk(&memory);
     let file = disk.open_extents(id(1)).unwrap();
     assert_eq!(file.stat().unwrap().extents, written);
     let flat = disk.create_flat(NewSubfile::new(id(2)));
     memory.set_capacity(0);
     if let Ok(flat) = flat {
-        assert!(flat.write_at(0, &[1; 1 << 20]).unwrap_err().is_full());
+        assert!(flat.write_at(&[1; 1 << 20], 0).unwrap_err().is_full());
     }
     expect(disk.create_flat(NewSubfile::new(id(3))), &["full", "create subfile 0"]);
 }
 
 #[test]
-fn a_full_disk_takes_rewrites_as_long_as_there_is_room_for_one() {
+fn a_full_disk_takes_rewrites_as_long_as_one_fits() {
     let (memory, disk) = memory_disk();
     let file = disk.create_extents(NewSubfile::new(id(1))).unwrap();
     memory.set_capacity(2 << 20);
@@ -153,11 +151,11 @@ fn a_full_disk_takes_rewrites_as_long_as_there_is_room_for_one() {
         extent.body_mut().fill(index as u8);
         queue.submit(tag, Request::WriteExtent { file, index, extent, caching: Caching::Use });
         while queue.len() >= 4 {
-            queue.wait().unwrap().answer.unwrap();
+            queue.wait().unwrap().result.unwrap();
         }
     }
     while let Some(completion) = queue.wait() {
-        completion.answer.unwrap();
+        completion.result.unwrap();
     }
     for index in 0..extents {
         assert_eq!(file.read(index).unwrap().unwrap().body(), &[index as u8; 30_000][..]);
@@ -166,7 +164,7 @@ fn a_full_disk_takes_rewrites_as_long_as_there_is_room_for_one() {
 }
 
 #[test]
-fn what_was_deleted_from_a_full_disk_is_space_for_the_journal_too() {
+fn deleted_extents_of_a_full_disk_free_space_for_the_journal() {
     let (memory, disk) = memory_disk();
     let file = disk.create_extents(NewSubfile::new(id(1))).unwrap();
     memory.set_capacity(4 << 20);
@@ -190,10 +188,10 @@ fn a_disk_that_is_open_for_reading_only_changes_nothing() {
     let file = disk.create_extents(NewSubfile::new(id(1))).unwrap();
     let flat = disk.create_flat(NewSubfile::new(id(2))).unwrap();
     file.write(1, b"", b"in the journal only").unwrap();
-    flat.write_at(0, b"flat").unwrap();
+    flat.write_at(b"flat", 0).unwrap();
     drop((file, flat, disk));
     let changes = memory.changes();
-    let options = DiskOptions { read_only: true, ..inline() };
+    let options = DiskOptions { read_only: true, ..inline_options() };
     let disk = Disk::open_on(Arc::new(memory.clone()), options.clone()).unwrap();
     let second = Disk::open_on(Arc::new(memory.clone()), options.clone()).unwrap();
     let file = disk.open_extents(id(1)).unwrap();
@@ -204,19 +202,19 @@ fn a_disk_that_is_open_for_reading_only_changes_nothing() {
     file.sync().unwrap();
     file.close().unwrap();
     let flat = second.open_flat(id(2)).unwrap();
-    expect(flat.write_at(0, b"x"), &["reading only"]);
+    expect(flat.write_at(b"x", 0), &["reading only"]);
     expect(flat.set_len(0), &["reading only"]);
     expect(flat.grow(1000), &["reading only"]);
     assert_eq!(flat.len().unwrap(), 4);
     expect(disk.create_flat(NewSubfile::new(id(3))), &["reading only"]);
     expect(disk.remove(id(2)), &["reading only"]);
-    expect(Disk::create_on(Arc::new(Memory::new()), options), &["reading only"]);
+    expect(Disk::create_on(Arc::new(MemoryMedium::new()), options), &["reading only"]);
     assert_eq!(memory.changes(), changes);
-    expect(Disk::open_on(Arc::new(memory.clone()), inline()), &["in use"]);
+    expect(Disk::open_on(Arc::new(memory.clone()), inline_options()), &["in use"]);
 }
 
 #[test]
-fn one_holder_at_a_time() {
+fn one_process_at_a_time() {
     let dir = tempdir().unwrap();
     let disk = Disk::create(dir.path(), DiskOptions::default()).unwrap();
     let label = dir.path().display().to_string();
@@ -285,7 +283,7 @@ fn a_newer_format_is_refused_by_name() {
 }
 
 #[test]
-fn a_file_that_is_not_ours_is_refused_and_others_are_found() {
+fn a_foreign_file_is_refused_and_others_are_found() {
     let dir = tempdir().unwrap();
     let disk = Disk::create(dir.path(), DiskOptions::default()).unwrap();
     disk.create_flat(NewSubfile::new(id(1))).unwrap();
@@ -334,7 +332,7 @@ fn subfiles_describe_themselves() {
     disk.create_extents(new(2, &[9; DESCRIPTION_LIMIT_BYTES - 2], "/b")).unwrap();
     drop(disk);
     memory.power_loss(&mut |_| 0);
-    let disk = Disk::open_on(Arc::new(memory), inline()).unwrap();
+    let disk = open_disk(&memory);
     let found = disk.subfiles().unwrap();
     let described: Vec<_> = found
         .into_iter()
@@ -344,20 +342,20 @@ fn subfiles_describe_themselves() {
     assert_eq!(
         described,
         [
-            (id(1), Kind::Flat, 7, "/a/é".to_owned()),
-            (id(2), Kind::Extents, DESCRIPTION_LIMIT_BYTES - 2, "/b".to_owned()),
+            (id(1), SubfileKind::Flat, 7, "/a/é".to_owned()),
+            (id(2), SubfileKind::Extents, DESCRIPTION_LIMIT_BYTES - 2, "/b".to_owned()),
         ]
     );
 }
 
 #[test]
-fn a_removed_subfile_serves_who_has_it_open() {
+fn a_removed_subfile_serves_its_open_handles() {
     let dir = tempdir().unwrap();
     let disk = Disk::create(dir.path(), DiskOptions::default()).unwrap();
     let file = disk.create_extents(NewSubfile::new(id(1))).unwrap();
     let flat = disk.create_flat(NewSubfile::new(id(2))).unwrap();
     file.write(1, b"", b"still here").unwrap();
-    flat.write_at(0, b"here too").unwrap();
+    flat.write_at(b"here too", 0).unwrap();
     disk.remove(id(1)).unwrap();
     disk.remove(id(2)).unwrap();
     assert!(disk.subfiles().unwrap().is_empty());
@@ -369,7 +367,7 @@ fn a_removed_subfile_serves_who_has_it_open() {
     file.clone().close().unwrap();
     assert_eq!(file.read(1).unwrap().unwrap().body(), b"still here");
     let mut bytes = [0; 8];
-    flat.read_at(0, &mut bytes).unwrap();
+    flat.read_at(&mut bytes, 0).unwrap();
     assert_eq!(&bytes, b"here too");
     drop((file, flat));
     let names = fs::read_dir(dir.path()).unwrap().count();
@@ -381,13 +379,13 @@ fn what_a_crash_left_half_made_is_swept_away() {
     let (memory, disk) = memory_disk();
     disk.create_flat(NewSubfile::new(id(1))).unwrap();
     drop(disk);
-    let how = OpenHow { create: true, write: true, direct_alignment: None };
+    let mode = OpenMode { create: true, write: true, direct_alignment: None };
     memory.create_dir("new-x.extents").unwrap();
-    memory.open("new-x.extents/data", how).unwrap();
-    memory.open("new-y.flat", how).unwrap();
+    memory.open("new-x.extents/data", mode).unwrap();
+    memory.open("new-y.flat", mode).unwrap();
     memory.create_dir("gone-1-z.extents").unwrap();
-    memory.open(&format!("{:032x}-0-data.description", 9), how).unwrap();
-    let disk = Disk::open_on(Arc::new(memory.clone()), inline()).unwrap();
+    memory.open(&format!("{:032x}-0-data.description", 9), mode).unwrap();
+    let disk = open_disk(&memory);
     assert_eq!(memory.list("").unwrap().len(), 3, "the mark, the subfile and its description");
     assert_eq!(disk.subfiles().unwrap().len(), 1);
 }

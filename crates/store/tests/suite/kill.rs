@@ -1,8 +1,7 @@
-//! A process is killed with SIGKILL in the middle of its work, hundreds of times; every write it
-//! acknowledged is found again.
+//! SIGKILL in the middle of real work, hundreds of times: every acknowledged write survives.
 //!
-//! The test starts itself again as the process to be killed. That one writes to its standard
-//! output what is acknowledged; the test kills it after a random number of acknowledgements.
+//! The test starts its own executable as the process to kill. That process reports acknowledged
+//! writes on its standard output; the test kills it after a random number of them.
 
 #![allow(clippy::cast_possible_truncation, reason = "patterns are meant to wrap")]
 
@@ -13,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use fastrand::Rng;
 use pario_store::{
-    Answer, Caching, CheckDepth, Completion, Disk, DiskOptions, NewSubfile, Queue, QueueOptions,
+    Caching, CheckDepth, Completion, Disk, DiskOptions, NewSubfile, Queue, QueueOptions, Reply,
     Request, SubfileId,
 };
 
@@ -23,12 +22,12 @@ const INDICES: u64 = 200;
 const CHILD: &str = "PARIO_KILL_CHILD";
 const ACKNOWLEDGEMENT_BYTES: usize = 17;
 
-/// Small limits, so that kills meet syncs and checkpoints often.
+/// Small limits, so that kills hit syncs and checkpoints often.
 fn options() -> DiskOptions {
     DiskOptions { journal_bytes: 16 << 10, unsynced_bytes: 2 << 20, ..DiskOptions::default() }
 }
 
-/// What extent `index` holds after its change number `stamp`.
+/// The content of extent `index` after its change number `stamp`.
 fn content(index: u64, stamp: u64) -> Option<Vec<u8>> {
     let mut rng = Rng::with_seed(index << 40 | stamp);
     if rng.u8(..8) == 0 {
@@ -40,7 +39,7 @@ fn content(index: u64, stamp: u64) -> Option<Vec<u8>> {
     Some(body)
 }
 
-/// Works until it is killed.
+/// Changes subfiles until the process is killed.
 fn work(dir: &Path, seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let disk = Disk::open(dir, options()).unwrap();
@@ -56,7 +55,7 @@ fn work(dir: &Path, seed: u64) {
         line.extend(stamp.to_le_bytes());
         out.write_all(&line).and_then(|()| out.flush()).unwrap();
     };
-    // Stamps grow over all lives: the seed is the number of the life.
+    // Stamps grow over all processes: the seed is the number of the process.
     let mut next_stamp = seed << 24;
     loop {
         let index = rng.u64(..INDICES);
@@ -73,14 +72,14 @@ fn work(dir: &Path, seed: u64) {
                 }
                 None => queue.submit(index, Request::DeleteExtent { file: file.clone(), index }),
             }
-        } else if let Some(Completion { tag, answer }) = queue.wait() {
-            assert!(matches!(answer.unwrap(), Answer::Written | Answer::Deleted(_)));
+        } else if let Some(Completion { tag, result }) = queue.wait() {
+            assert!(matches!(result.unwrap(), Reply::Written | Reply::Deleted(_)));
             acknowledge(0, tag, busy.remove(&tag).unwrap());
         }
         if rng.u8(..50) == 0 {
             let slot = rng.u64(..64);
             next_stamp += 1;
-            flat.write_at(slot * 8, &next_stamp.to_le_bytes()).unwrap();
+            flat.write_at(&next_stamp.to_le_bytes(), slot * 8).unwrap();
             acknowledge(1, slot, next_stamp);
         }
         if rng.u8(..200) == 0 {
@@ -106,15 +105,14 @@ fn every_acknowledged_write_survives_a_kill() {
     let mut acknowledged = 0;
     for life in 1..=250u64 {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "every_acknowledged_write_survives_a_kill", "--nocapture"])
+            .args(["--exact", "kill::every_acknowledged_write_survives_a_kill", "--nocapture"])
             .env(CHILD, format!("{life}:{}", dir.path().display()))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut out = child.stdout.take().unwrap();
         let mut bytes = Vec::new();
-        // The test runner's own first lines end with an empty line's worth of text that is not
-        // ours; our records start at the first byte 0 or 1.
+        // The text of the test runner comes first; records start at the first byte 0 or 1.
         let wanted = rng.usize(1..1_500) * ACKNOWLEDGEMENT_BYTES;
         let mut chunk = [0; 4096];
         while bytes.len() < wanted {
@@ -146,7 +144,7 @@ fn check(dir: &Path, life: u64, last: &mut HashMap<(u8, u64), u64>) {
         if found == expected {
             continue;
         }
-        // What was under way when the kill came may have happened: a later change, whole.
+        // A write in flight at the kill may have taken effect: a later change, whole.
         let stamp = match &found {
             Some(body) => u64::from_le_bytes(body[..8].try_into().unwrap()),
             None => (acknowledged.max(life << 24) + 1..=(life << 24) + 100_000)
@@ -160,7 +158,7 @@ fn check(dir: &Path, life: u64, last: &mut HashMap<(u8, u64), u64>) {
     let flat = disk.open_flat(FLAT).unwrap();
     for slot in 0..64 {
         let mut bytes = [0; 8];
-        flat.read_at(slot * 8, &mut bytes).unwrap();
+        flat.read_at(&mut bytes, slot * 8).unwrap();
         let acknowledged = last.get(&(1, slot)).copied().unwrap_or(0);
         assert!(u64::from_le_bytes(bytes) >= acknowledged, "flat slot {slot}");
     }

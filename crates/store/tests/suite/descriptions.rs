@@ -1,18 +1,15 @@
-//! Descriptions change as a whole, whatever happens in between, and lie where no descriptor of the
+//! DescriptionStore change as a whole, whatever happens in between, and lie where no descriptor of the
 //! bytes reaches them.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::Arc;
 
-use pario_store::medium::{Fault, Medium as _, Memory};
-use pario_store::{Description, Disk, DiskOptions, NewSubfile, Rights, StoreError, SubfileId};
+use pario_store::medium::{Fault, Medium as _, MemoryMedium};
+use pario_store::{Description, Disk, NewSubfile, Rights, StoreError, SubfileId};
+
+use crate::memory_disk::{create_disk, inline_options, open_disk};
 
 const ID: SubfileId = SubfileId::data(5, 1);
 const DESCRIPTION: &str = "00000000000000000000000000000005-1-data.description";
-
-fn options() -> DiskOptions {
-    DiskOptions { background: false, ..DiskOptions::default() }
-}
 
 fn rights(version: u32) -> Rights {
     Rights { uid: 1000 + version, gid: 100, mode: 0o600 | version, version }
@@ -20,10 +17,6 @@ fn rights(version: u32) -> Rights {
 
 fn new() -> NewSubfile {
     NewSubfile { path: "/a".into(), rights: Some(rights(0)), ..NewSubfile::new(ID) }
-}
-
-fn open(memory: &Memory) -> Disk {
-    Disk::open_on(Arc::new(memory.clone()), options()).unwrap()
 }
 
 /// The versions that rights and synced set of a description have; they change together.
@@ -45,14 +38,14 @@ fn change(disk: &Disk, version: u32) -> Result<Description, StoreError> {
 #[test]
 fn a_crash_at_every_change_leaves_the_old_description_or_the_new_one() {
     let mut found = [0; 2];
-    // Descriptions of one sector, of two in one block, and of several blocks.
+    // DescriptionStore of one sector, of two in one block, and of several blocks.
     for (is_flat, path_len) in [(true, 2), (false, 2), (true, 880), (false, 880), (true, 9000)] {
         let new = || NewSubfile { path: "p".repeat(path_len), ..new() };
         for at in 1.. {
             let mut is_over = false;
             for seed in 0..20 {
-                let memory = Memory::new();
-                let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
+                let memory = MemoryMedium::new();
+                let disk = create_disk(&memory);
                 if is_flat {
                     disk.create_flat(new()).unwrap();
                 } else {
@@ -67,7 +60,7 @@ fn a_crash_at_every_change_leaves_the_old_description_or_the_new_one() {
                 drop(disk);
                 let mut random = fastrand::Rng::with_seed(seed);
                 memory.power_loss(&mut |n| random.u64(0..n));
-                let disk = open(&memory);
+                let disk = open_disk(&memory);
                 let version = version_of(&disk.description(ID).unwrap());
                 assert!(
                     version == acknowledged || version == acknowledged + 1,
@@ -77,7 +70,7 @@ fn a_crash_at_every_change_leaves_the_old_description_or_the_new_one() {
                 // And the next change counts.
                 change(&disk, 9).unwrap();
                 memory.power_loss(&mut |n| random.u64(0..n));
-                assert_eq!(version_of(&open(&memory).description(ID).unwrap()), 9);
+                assert_eq!(version_of(&open_disk(&memory).description(ID).unwrap()), 9);
             }
             if is_over {
                 break;
@@ -105,8 +98,8 @@ fn a_crash_at_every_rename_leaves_the_old_path_or_the_new_one() {
         for at in 1.. {
             let mut is_over = false;
             for seed in 0..20 {
-                let memory = Memory::new();
-                let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
+                let memory = MemoryMedium::new();
+                let disk = create_disk(&memory);
                 let new = NewSubfile { path: path(0, lens[0]), ..new() };
                 if is_flat {
                     disk.create_flat(new).unwrap();
@@ -128,7 +121,7 @@ fn a_crash_at_every_rename_leaves_the_old_path_or_the_new_one() {
                     0 => memory.kill(),
                     _ => memory.power_loss(&mut |n| random.u64(0..n)),
                 }
-                let disk = open(&memory);
+                let disk = open_disk(&memory);
                 let names = memory.list("").unwrap();
                 assert!(!names.iter().any(|name| name.name.starts_with("new-")), "{names:?}");
                 let description = disk.description(ID).unwrap();
@@ -144,7 +137,7 @@ fn a_crash_at_every_rename_leaves_the_old_path_or_the_new_one() {
                 rename(&disk, 9, 2000).unwrap();
                 rename(&disk, 8, 3).unwrap();
                 memory.power_loss(&mut |n| random.u64(0..n));
-                assert_eq!(open(&memory).description(ID).unwrap().path, path(9, 2000));
+                assert_eq!(open_disk(&memory).description(ID).unwrap().path, path(9, 2000));
             }
             if is_over {
                 break;
@@ -154,13 +147,13 @@ fn a_crash_at_every_rename_leaves_the_old_path_or_the_new_one() {
     assert!(found.iter().all(|&count| count > 5), "{found:?}");
 }
 
-/// What a process has written before it was killed is durable when its successor acknowledges it.
+/// A change that a killed process has written is durable when the next process acknowledges it.
 #[test]
 fn a_change_that_a_kill_has_cut_short_is_durable_when_it_is_repeated() {
     for (is_flat, len) in [(true, 2), (true, 2000), (false, 2), (false, 2000)] {
         for at in 1..=6 {
-            let memory = Memory::new();
-            let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
+            let memory = MemoryMedium::new();
+            let disk = create_disk(&memory);
             match is_flat {
                 true => disk.create_flat(new()).map(|_| ()).unwrap(),
                 false => disk.create_extents(new()).map(|_| ()).unwrap(),
@@ -169,9 +162,9 @@ fn a_change_that_a_kill_has_cut_short_is_durable_when_it_is_repeated() {
             let _ = rename(&disk, 1, len);
             drop(disk);
             memory.kill();
-            rename(&open(&memory), 1, len).unwrap();
+            rename(&open_disk(&memory), 1, len).unwrap();
             memory.power_loss(&mut |_| 0);
-            assert_eq!(open(&memory).description(ID).unwrap().path, path(1, len), "at {at}");
+            assert_eq!(open_disk(&memory).description(ID).unwrap().path, path(1, len), "at {at}");
         }
     }
 }
@@ -181,22 +174,22 @@ fn a_change_that_a_kill_has_cut_short_is_durable_when_it_is_repeated() {
 fn a_rename_that_fails_can_be_repeated() {
     for at in 1..=5 {
         for fault in [Fault::Error, Fault::Full] {
-            let memory = Memory::new();
-            let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
+            let memory = MemoryMedium::new();
+            let disk = create_disk(&memory);
             disk.create_flat(new()).unwrap();
             memory.set_fault(memory.changes() + at, fault);
             rename(&disk, 1, 2000).unwrap_err();
             rename(&disk, 2, 3000).unwrap();
             memory.power_loss(&mut |_| 0);
-            assert_eq!(open(&memory).description(ID).unwrap().path, path(2, 3000), "at {at}");
+            assert_eq!(open_disk(&memory).description(ID).unwrap().path, path(2, 3000), "at {at}");
         }
     }
 }
 
 #[test]
 fn a_change_that_changes_nothing_is_not_written() {
-    let memory = Memory::new();
-    let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
+    let memory = MemoryMedium::new();
+    let disk = create_disk(&memory);
     disk.create_flat(new()).unwrap();
     change(&disk, 3).unwrap();
     let before = (memory.changes(), memory.bytes(DESCRIPTION).unwrap());
@@ -212,9 +205,9 @@ fn a_change_that_changes_nothing_is_not_written() {
 #[test]
 fn a_small_subfile_takes_eight_kilobytes_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let disk = Disk::create(dir.path(), options()).unwrap();
+    let disk = Disk::create(dir.path(), inline_options()).unwrap();
     let flat = disk.create_flat(NewSubfile { is_durable: false, ..new() }).unwrap();
-    flat.write_at(0, &[1; 4096]).unwrap();
+    flat.write_at(&[1; 4096], 0).unwrap();
     flat.sync().unwrap();
     let names = || {
         let names = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap());
@@ -227,40 +220,40 @@ fn a_small_subfile_takes_eight_kilobytes_and_leaves_nothing() {
     assert!(names().is_empty());
 }
 
-/// What a descriptor of the bytes can write over is not believed by anybody.
+/// The store ignores the bytes that a descriptor can overwrite in front of the data.
 #[test]
 fn a_descriptor_does_not_reach_the_description() {
     let dir = tempfile::tempdir().unwrap();
-    let disk = Disk::create(dir.path(), options()).unwrap();
+    let disk = Disk::create(dir.path(), inline_options()).unwrap();
     let flat = disk.create_flat(new()).unwrap();
-    flat.write_at(0, b"bytes").unwrap();
+    flat.write_at(b"bytes", 0).unwrap();
     let known = disk.description(ID).unwrap();
     let descriptor = flat.share(true, true).unwrap().unwrap();
     // A whole description of another file, as a forger would write it.
-    let other = Disk::create(dir.path().join("other"), options()).unwrap();
+    let other = Disk::create(dir.path().join("other"), inline_options()).unwrap();
     other.create_flat(NewSubfile { path: "/forged".into(), ..new() }).unwrap();
     let forged = format!("other/{:032x}-1-data.description", 5);
     let mut block = std::fs::read(dir.path().join(forged)).unwrap();
     block.resize(64 << 10, 0xee);
     rustix::io::pwrite(&descriptor, &block, 0).unwrap();
     drop((flat, disk));
-    let disk = Disk::open(dir.path(), options()).unwrap();
+    let disk = Disk::open(dir.path(), inline_options()).unwrap();
     assert_eq!(disk.description(ID).unwrap(), known);
     let mut bytes = [0; 5];
-    disk.open_flat(ID).unwrap().read_at(0, &mut bytes).unwrap();
+    disk.open_flat(ID).unwrap().read_at(&mut bytes, 0).unwrap();
     assert_eq!(&bytes, b"bytes");
 }
 
-/// A failed sync is known for as long as the disk is open, after a restart, and until a repair.
+/// A failed sync is known while the disk is open and after a restart, until a repair.
 #[test]
 fn a_failed_sync_is_remembered_until_it_is_repaired() {
     for is_markable in [true, false] {
-        let memory = Memory::new();
-        let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
+        let memory = MemoryMedium::new();
+        let disk = create_disk(&memory);
         let flat = disk.create_flat(new()).unwrap();
-        flat.write_at(0, b"synced").unwrap();
+        flat.write_at(b"synced", 0).unwrap();
         flat.sync().unwrap();
-        flat.write_at(0, b"failed").unwrap();
+        flat.write_at(b"failed", 0).unwrap();
         memory.set_fault(memory.changes() + 1, Fault::Error);
         if !is_markable {
             // Nothing can be written to the description either.
@@ -276,24 +269,24 @@ fn a_failed_sync_is_remembered_until_it_is_repaired() {
                 assert!(matches!(error, StoreError::Poisoned { .. }), "{error}");
                 assert!(error.to_string().contains("fsck --repair"), "{error}");
             };
-            poisoned(again.write_at(0, b"x"));
+            poisoned(again.write_at(b"x", 0));
             poisoned(again.sync());
             poisoned(again.set_len(0));
             poisoned(again.share(true, true).map(|_| ()));
-            assert_eq!(again.read_at(0, &mut [0; 6]).unwrap(), 6, "reading goes on");
+            assert_eq!(again.read_at(&mut [0; 6], 0).unwrap(), 6, "reading goes on");
             drop((again, disk));
             memory.power_loss(&mut |_| 0);
-            let disk = open(&memory);
+            let disk = open_disk(&memory);
             assert!(disk.is_poisoned(ID).unwrap());
             let again = disk.open_flat(ID).unwrap();
-            poisoned(again.write_at(0, b"x"));
+            poisoned(again.write_at(b"x", 0));
             assert_eq!(disk.repair_flat(ID).unwrap(), 6);
             assert!(!disk.is_poisoned(ID).unwrap());
-            again.write_at(0, b"fresh!").unwrap();
+            again.write_at(b"fresh!", 0).unwrap();
             again.sync().unwrap();
             drop((again, disk));
             memory.power_loss(&mut |_| 0);
-            open(&memory).open_flat(ID).unwrap().write_at(0, b"x").unwrap();
+            open_disk(&memory).open_flat(ID).unwrap().write_at(b"x", 0).unwrap();
         } else {
             assert!(disk.is_poisoned(ID).unwrap(), "in memory");
         }
@@ -303,10 +296,10 @@ fn a_failed_sync_is_remembered_until_it_is_repaired() {
 /// A repair whose sync fails clears nothing.
 #[test]
 fn a_repair_that_fails_leaves_the_mark() {
-    let memory = Memory::new();
-    let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
+    let memory = MemoryMedium::new();
+    let disk = create_disk(&memory);
     let flat = disk.create_flat(new()).unwrap();
-    flat.write_at(0, b"bytes").unwrap();
+    flat.write_at(b"bytes", 0).unwrap();
     memory.set_fault(memory.changes() + 1, Fault::Error);
     flat.sync().unwrap_err();
     memory.set_fault(memory.changes() + 1, Fault::Error);
@@ -321,7 +314,7 @@ fn a_repair_that_fails_leaves_the_mark() {
 /// synced is there with its description, whatever else is not.
 #[test]
 fn a_crash_at_every_step_of_a_flat_subfile_keeps_what_was_promised() {
-    /// How far a life has come.
+    /// The progress of a subfile.
     #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
     enum Step {
         Nothing,
@@ -334,13 +327,13 @@ fn a_crash_at_every_step_of_a_flat_subfile_keeps_what_was_promised() {
 
     fn live(disk: &Disk, is_durable: bool, step: &mut Step) -> Result<(), StoreError> {
         let flat = disk.create_flat(NewSubfile { is_durable, ..new() })?;
-        flat.write_at(0, b"first")?;
+        flat.write_at(b"first", 0)?;
         *step = Step::Written;
         flat.sync()?;
         *step = Step::Synced;
         change(disk, 1)?;
         *step = Step::Described;
-        flat.write_at(0, b"later")?;
+        flat.write_at(b"later", 0)?;
         flat.sync()?;
         *step = Step::SyncedAgain;
         disk.remove(ID)?;
@@ -353,8 +346,8 @@ fn a_crash_at_every_step_of_a_flat_subfile_keeps_what_was_promised() {
         for at in 1.. {
             let mut step = Step::Nothing;
             for seed in 0..30 {
-                let memory = Memory::new();
-                let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
+                let memory = MemoryMedium::new();
+                let disk = create_disk(&memory);
                 memory.set_fault(memory.changes() + at, Fault::Crash);
                 step = Step::Nothing;
                 let _ = live(&disk, is_durable, &mut step);
@@ -366,7 +359,7 @@ fn a_crash_at_every_step_of_a_flat_subfile_keeps_what_was_promised() {
                     false => memory.power_loss(&mut |n| random.u64(0..n)),
                 }
                 crashes += 1;
-                let disk = open(&memory);
+                let disk = open_disk(&memory);
                 let names = memory.list("").unwrap();
                 let is_lonely = names.iter().any(|name| name.name.ends_with(".description"))
                     && !names.iter().any(|name| name.name.ends_with(".flat"));
@@ -393,7 +386,7 @@ fn a_crash_at_every_step_of_a_flat_subfile_keeps_what_was_promised() {
                 let version = version_of(&description);
                 assert!(version == 1 || step < Step::Described, "{step:?} at {at}, seed {seed}");
                 let mut bytes = [0; 5];
-                flat.read_at(0, &mut bytes).unwrap();
+                flat.read_at(&mut bytes, 0).unwrap();
                 match step {
                     Step::SyncedAgain => assert_eq!(&bytes, b"later"),
                     Step::Synced => assert_eq!(&bytes, b"first"),

@@ -1,7 +1,7 @@
-//! Syncs that come late: writes wait before much more space is taken than what is live needs.
+//! Late syncs: writes wait before the subfile takes much more space than its live extents need.
 //!
-//! The medium holds back the syncs of chosen subfiles. One of them keeps the keeper's thread busy,
-//! so that nobody syncs the others but those who write to them.
+//! The medium blocks the syncs of chosen subfiles. One of them blocks the checkpoint worker, so that
+//! only writers sync the others.
 
 #![allow(clippy::cast_possible_truncation, reason = "patterns are meant to wrap")]
 
@@ -13,25 +13,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use fastrand::Rng;
-use pario_store::medium::{Medium, MediumFile, Memory, Name, OpenHow, Space};
+use pario_store::medium::{
+    DirectoryEntry, Medium, MediumFile, MediumSpace, MemoryMedium, OpenMode,
+};
 use pario_store::{
     Caching, CheckDepth, Disk, DiskOptions, EngineChoice, ExtentCache, ExtentFile, NewSubfile,
     Queue, QueueOptions, Request, StoreError, SubfileId,
 };
 use parking_lot::{Condvar, Mutex};
 
-/// The subfile that keeps the keeper busy.
+/// The subfile that blocks the checkpoint worker.
 const HELD: SubfileId = SubfileId::data(1, 0);
-/// The subfile that the tests look at.
+/// The subfile that the tests check.
 const ID: SubfileId = SubfileId::data(2, 0);
-/// What an extent of the tests takes on the disk, head included.
+/// The bytes of an extent of the tests on the disk, head included.
 const EXTENT_BYTES: u64 = 100 << 10;
-/// So much may wait for a sync, however little is live.
+/// The bytes that may always wait for a sync.
 const FLOOR_BYTES: u64 = 16 << 20;
 
-/// What happens to the syncs of a subfile.
+/// The state of the syncs of a subfile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Door {
+enum SyncGate {
     #[default]
     Open,
     /// They wait.
@@ -41,62 +43,62 @@ enum Door {
 }
 
 #[derive(Debug, Default)]
-struct Doors {
-    doors: Mutex<HashMap<u128, (Door, usize)>>,
+struct SyncGates {
+    gates: Mutex<HashMap<u128, (SyncGate, usize)>>,
     changed: Condvar,
 }
 
-impl Doors {
-    fn set(&self, subfile: SubfileId, door: Door) {
-        self.doors.lock().entry(subfile.file).or_default().0 = door;
+impl SyncGates {
+    fn set(&self, subfile: SubfileId, gate: SyncGate) {
+        self.gates.lock().entry(subfile.file).or_default().0 = gate;
         self.changed.notify_all();
     }
 
-    /// Waits until a sync of a subfile is held back; false if `or` is the case before.
-    fn somebody_waits(&self, subfile: SubfileId, or: impl Fn() -> bool) -> bool {
-        let mut doors = self.doors.lock();
+    /// Waits until a sync of a subfile is blocked; `false` if `or` becomes true before.
+    fn wait_for_blocked_sync(&self, subfile: SubfileId, or: impl Fn() -> bool) -> bool {
+        let mut gates = self.gates.lock();
         loop {
-            if doors.get(&subfile.file).is_some_and(|(_, waiting)| *waiting > 0) {
+            if gates.get(&subfile.file).is_some_and(|(_, waiting)| *waiting > 0) {
                 return true;
             }
             if or() {
                 return false;
             }
-            self.changed.wait(&mut doors);
+            self.changed.wait(&mut gates);
         }
     }
 
-    /// Has `somebody_waits` look again.
-    fn look_again(&self) {
-        let _doors = self.doors.lock();
+    /// Makes `wait_for_blocked_sync` check its condition again.
+    fn recheck(&self) {
+        let _gates = self.gates.lock();
         self.changed.notify_all();
     }
 
     fn pass(&self, file: u128) -> io::Result<()> {
-        let mut doors = self.doors.lock();
-        doors.entry(file).or_default().1 += 1;
+        let mut gates = self.gates.lock();
+        gates.entry(file).or_default().1 += 1;
         self.changed.notify_all();
-        while doors[&file].0 == Door::Shut {
-            self.changed.wait(&mut doors);
+        while gates[&file].0 == SyncGate::Shut {
+            self.changed.wait(&mut gates);
         }
-        doors.get_mut(&file).expect("just put there").1 -= 1;
-        if doors[&file].0 == Door::Broken { Err(io::Error::other("worn out")) } else { Ok(()) }
+        gates.get_mut(&file).expect("just put there").1 -= 1;
+        if gates[&file].0 == SyncGate::Broken { Err(io::Error::other("worn out")) } else { Ok(()) }
     }
 }
 
-/// A medium in memory with a door before each sync.
+/// A medium in memory with a gate before each sync.
 #[derive(Clone, Debug)]
-struct Doored {
-    memory: Memory,
-    doors: Arc<Doors>,
+struct Gated {
+    memory: MemoryMedium,
+    gates: Arc<SyncGates>,
 }
 
-impl Medium for Doored {
-    fn open(&self, path: &str, how: OpenHow) -> io::Result<Arc<dyn MediumFile>> {
-        let file = self.memory.open(path, how)?;
+impl Medium for Gated {
+    fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn MediumFile>> {
+        let file = self.memory.open(path, mode)?;
         let subfile = path.split('-').next().and_then(|id| u128::from_str_radix(id, 16).ok());
         let Some(subfile) = subfile else { return Ok(file) };
-        Ok(Arc::new(DooredFile { file, subfile, doors: self.doors.clone() }))
+        Ok(Arc::new(GatedFile { file, subfile, gates: self.gates.clone() }))
     }
 
     fn create_dir(&self, path: &str) -> io::Result<()> {
@@ -115,7 +117,7 @@ impl Medium for Doored {
         self.memory.remove_dir(path)
     }
 
-    fn list(&self, path: &str) -> io::Result<Vec<Name>> {
+    fn list(&self, path: &str) -> io::Result<Vec<DirectoryEntry>> {
         self.memory.list(path)
     }
 
@@ -127,7 +129,7 @@ impl Medium for Doored {
         self.memory.lock(path, exclusive)
     }
 
-    fn space(&self) -> io::Result<Space> {
+    fn space(&self) -> io::Result<MediumSpace> {
         self.memory.space()
     }
 
@@ -137,13 +139,13 @@ impl Medium for Doored {
 }
 
 #[derive(Debug)]
-struct DooredFile {
+struct GatedFile {
     file: Arc<dyn MediumFile>,
     subfile: u128,
-    doors: Arc<Doors>,
+    gates: Arc<SyncGates>,
 }
 
-impl MediumFile for DooredFile {
+impl MediumFile for GatedFile {
     fn len(&self) -> io::Result<u64> {
         self.file.len()
     }
@@ -173,7 +175,7 @@ impl MediumFile for DooredFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.doors.pass(self.subfile)?;
+        self.gates.pass(self.subfile)?;
         self.file.sync()
     }
 
@@ -182,27 +184,27 @@ impl MediumFile for DooredFile {
     }
 }
 
-/// A disk whose keeper waits for a sync that does not end.
-struct Late {
-    medium: Doored,
+/// A disk whose checkpoint worker is blocked in a sync.
+struct LateDisk {
+    medium: Gated,
     file: ExtentFile,
     _held: ExtentFile,
     _disk: Disk,
 }
 
-impl Late {
+impl LateDisk {
     fn new(options: DiskOptions) -> Self {
-        let medium = Doored { memory: Memory::untracked(), doors: Arc::default() };
+        let medium = Gated { memory: MemoryMedium::untracked(), gates: Arc::default() };
         let options = DiskOptions { cache: ExtentCache::new(0), ..options };
         let disk = Disk::create_on(Arc::new(medium.clone()), options).unwrap();
         let held = disk.create_extents(NewSubfile::new(HELD)).unwrap();
         let file = disk.create_extents(NewSubfile::new(ID)).unwrap();
-        medium.doors.set(HELD, Door::Shut);
-        // More than waits without a sync, less than makes a write wait for one.
+        medium.gates.set(HELD, SyncGate::Shut);
+        // Enough to make the worker sync, too little to make a write wait.
         for _ in 0..80 {
             held.write(0, b"", &body(0)).unwrap();
         }
-        assert!(medium.doors.somebody_waits(HELD, || false));
+        assert!(medium.gates.wait_for_blocked_sync(HELD, || false));
         Self { medium, file, _held: held, _disk: disk }
     }
 
@@ -216,11 +218,11 @@ impl Late {
     }
 }
 
-impl Drop for Late {
+impl Drop for LateDisk {
     fn drop(&mut self) {
-        // The disk waits for its keeper.
-        self.medium.doors.set(HELD, Door::Open);
-        self.medium.doors.set(ID, Door::Open);
+        // Dropping the disk joins the worker.
+        self.medium.gates.set(HELD, SyncGate::Open);
+        self.medium.gates.set(ID, SyncGate::Open);
     }
 }
 
@@ -228,22 +230,23 @@ fn body(tag: u64) -> Vec<u8> {
     vec![tag as u8; EXTENT_BYTES as usize - 64]
 }
 
-/// Checks what waits for a sync, with so many writes under way, and what the subfile takes.
+/// Checks the bytes that wait for a sync and the space of the subfile, with `in_flight` writes in
+/// progress.
 #[track_caller]
-fn check_space(file: &ExtentFile, under_way: u64) {
+fn check_space(file: &ExtentFile, in_flight: u64) {
     let stat = file.stat().unwrap();
     let live = stat.extents * EXTENT_BYTES;
-    let waiting = (live / 8).max(FLOOR_BYTES) + (under_way + 1) * EXTENT_BYTES;
+    let waiting = (live / 8).max(FLOOR_BYTES) + (in_flight + 1) * EXTENT_BYTES;
     assert!(stat.waiting_bytes <= waiting, "more than {waiting}: {stat:?}");
-    let data = live + waiting + under_way * EXTENT_BYTES;
+    let data = live + waiting + in_flight * EXTENT_BYTES;
     let others = (data / 8).max(256 << 10) + (1 << 20);
     assert!(stat.disk_bytes <= data + others, "more than {data} + {others}: {stat:?}");
 }
 
 #[test]
-fn a_write_makes_the_sync_that_the_keeper_does_not_come_to() {
+fn a_write_makes_the_sync_that_the_blocked_worker_cannot_make() {
     for extents in [10, 3_000] {
-        let late = Late::new(DiskOptions::default());
+        let late = LateDisk::new(DiskOptions::default());
         let mut rng = Rng::with_seed(extents);
         for tag in 0..extents + 2_000 {
             let index = if tag < extents { tag } else { rng.u64(..extents) };
@@ -257,11 +260,11 @@ fn a_write_makes_the_sync_that_the_keeper_does_not_come_to() {
 #[test]
 fn writes_of_a_queue_make_it_too() {
     for engine in [EngineChoice::Uring, EngineChoice::Threads, EngineChoice::Seeded(5)] {
-        let late = Late::new(DiskOptions::default());
+        let late = LateDisk::new(DiskOptions::default());
         let mut queue = Queue::new(QueueOptions { depth_per_disk: 8, engine }).unwrap();
         for tag in 0..2_000 {
             while queue.len() >= 8 {
-                queue.wait().unwrap().answer.unwrap();
+                queue.wait().unwrap().result.unwrap();
                 check_space(&late.file, 8);
             }
             let (file, index) = (late.file.clone(), tag % 50);
@@ -271,7 +274,7 @@ fn writes_of_a_queue_make_it_too() {
             queue.submit(tag, Request::WriteExtent { file, index, extent, caching });
         }
         while let Some(completion) = queue.wait() {
-            completion.answer.unwrap();
+            completion.result.unwrap();
         }
         check_space(&late.file, 8);
         for index in 0..50 {
@@ -282,7 +285,7 @@ fn writes_of_a_queue_make_it_too() {
 
 #[test]
 fn a_write_that_finds_a_free_run_does_not_wait() {
-    let late = Late::new(DiskOptions::default());
+    let late = LateDisk::new(DiskOptions::default());
     let file = &late.file;
     for index in 0..600 {
         file.write(index, b"", &body(index)).unwrap();
@@ -292,18 +295,18 @@ fn a_write_that_finds_a_free_run_does_not_wait() {
     }
     // The last extents stay where they are: what was freed lies before them.
     file.sync().unwrap();
-    let doors = &late.medium.doors;
-    doors.set(ID, Door::Shut);
+    let gates = &late.medium.gates;
+    gates.set(ID, SyncGate::Shut);
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             let written = (300..600).try_for_each(|index| file.write(index, b"", &body(index)));
             is_done.store(true, Ordering::Release);
-            doors.look_again();
+            gates.recheck();
             written.unwrap();
         });
-        let waits = doors.somebody_waits(ID, || is_done.load(Ordering::Acquire));
-        doors.set(ID, Door::Open);
+        let waits = gates.wait_for_blocked_sync(ID, || is_done.load(Ordering::Acquire));
+        gates.set(ID, SyncGate::Open);
         assert!(!waits, "a write waited for a sync");
     });
     let waiting = file.stat().unwrap().waiting_bytes;
@@ -312,36 +315,36 @@ fn a_write_that_finds_a_free_run_does_not_wait() {
 
 #[test]
 fn who_waits_goes_on_when_the_sync_is_done_and_fails_when_it_fails() {
-    for outcome in [Door::Open, Door::Broken] {
-        let late = Late::new(DiskOptions::default());
-        let doors = &late.medium.doors;
+    for outcome in [SyncGate::Open, SyncGate::Broken] {
+        let late = LateDisk::new(DiskOptions::default());
+        let gates = &late.medium.gates;
         let left = Mutex::new(3);
-        doors.set(ID, Door::Shut);
+        gates.set(ID, SyncGate::Shut);
         let write = |writer: u64| {
             let written = (0..500).try_for_each(|tag| {
                 let index = writer * 1_000 + tag % 7;
                 late.file.write(index, b"", &body(index))
             });
             *left.lock() -= 1;
-            doors.look_again();
+            gates.recheck();
             written
         };
         let answers: Vec<Result<(), StoreError>> = thread::scope(|scope| {
             let writers: Vec<_> = (0..3).map(|writer| scope.spawn(move || write(writer))).collect();
-            let waits = doors.somebody_waits(ID, || *left.lock() == 0);
+            let waits = gates.wait_for_blocked_sync(ID, || *left.lock() == 0);
             check_space(&late.file, 3);
-            doors.set(ID, outcome);
+            gates.set(ID, outcome);
             assert!(waits, "nobody waited for a sync");
             writers.into_iter().map(|writer| writer.join().unwrap()).collect()
         });
         check_space(&late.file, 3);
         for answer in &answers {
             match outcome {
-                Door::Open => assert!(answer.is_ok(), "{answer:?}"),
+                SyncGate::Open => assert!(answer.is_ok(), "{answer:?}"),
                 _ => assert!(answer.as_ref().unwrap_err().to_string().contains("worn out")),
             }
         }
-        if outcome == Door::Broken {
+        if outcome == SyncGate::Broken {
             let poisoned = |answer: &Result<(), StoreError>| {
                 matches!(answer, Err(StoreError::Poisoned { .. }))
             };
@@ -353,7 +356,7 @@ fn who_waits_goes_on_when_the_sync_is_done_and_fails_when_it_fails() {
 
 #[test]
 fn a_journal_that_nobody_shortens_makes_writes_do_it() {
-    let late = Late::new(DiskOptions { journal_bytes: 16 << 10, ..DiskOptions::default() });
+    let late = LateDisk::new(DiskOptions { journal_bytes: 16 << 10, ..DiskOptions::default() });
     for index in 0..5_000 {
         late.file.write(index, b"", b"short").unwrap();
     }

@@ -90,7 +90,7 @@ fn ten_million_extents_open_at_once() {
         }
         while queue.len() > 32 {
             let completion = queue.wait().unwrap();
-            if let pario_store::Answer::Extent(extent) = completion.answer.unwrap() {
+            if let pario_store::Reply::Extent(extent) = completion.result.unwrap() {
                 assert_eq!(extent.unwrap().body(), content(completion.tag));
             }
         }

@@ -1,18 +1,16 @@
-//! A disk of format version 1, written by a program of that time, becomes one of version 2 when it
-//! is opened: whole, whatever interrupts it.
+//! Opening upgrades a disk of format version 1, written by an old program, to version 2, in spite of
+//! crashes.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use pario_store::medium::{Fault, Medium as _, Memory, OpenHow};
+use pario_store::medium::{Fault, Medium as _, MemoryMedium, OpenMode};
 use pario_store::{CheckDepth, Disk, DiskOptions, SubfileId};
 
-const FILE: u128 = 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10;
-const FIXTURE: &str = include_str!("fixtures/disk-v1.txt");
+use crate::memory_disk::{inline_options, open_disk};
 
-fn options() -> DiskOptions {
-    DiskOptions { background: false, ..DiskOptions::default() }
-}
+const FILE: u128 = 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10;
+const FIXTURE: &str = include_str!("../fixtures/disk-v1.txt");
 
 /// The files of the fixture: `file NAME LENGTH`, then `OFFSET BYTES` in hexadecimal for everything
 /// that is not zero.
@@ -34,14 +32,14 @@ fn old_files() -> Vec<(String, Vec<u8>)> {
     files
 }
 
-fn old_memory() -> Memory {
-    let memory = Memory::new();
+fn old_memory() -> MemoryMedium {
+    let memory = MemoryMedium::new();
     for (name, bytes) in old_files() {
         if let Some((dir, _)) = name.split_once('/') {
             let _ = memory.create_dir(dir);
         }
-        let how = OpenHow { create: true, write: true, direct_alignment: None };
-        memory.open(&name, how).unwrap();
+        let mode = OpenMode { create: true, write: true, direct_alignment: None };
+        memory.open(&name, mode).unwrap();
         memory.set_bytes(&name, bytes).unwrap();
         memory.sync_dir(name.split_once('/').map_or("", |(dir, _)| dir)).unwrap();
     }
@@ -62,7 +60,7 @@ fn check(disk: &Disk) {
     let flat = disk.open_flat(SubfileId::data(FILE, 0)).unwrap();
     assert_eq!(flat.len().unwrap(), (1 << 20) + 7);
     let mut bytes = vec![0; (1 << 20) + 7];
-    assert_eq!(flat.read_at(0, &mut bytes).unwrap(), bytes.len());
+    assert_eq!(flat.read_at(&mut bytes, 0).unwrap(), bytes.len());
     let mut expected = vec![0; (1 << 20) + 7];
     for (byte, value) in expected[10..3010].iter_mut().zip((0..251).cycle()) {
         *byte = value;
@@ -71,7 +69,7 @@ fn check(disk: &Disk) {
     assert!(bytes == expected);
     let unsynced = disk.open_flat(SubfileId::data(FILE, 2)).unwrap();
     let mut bytes = [0; 20];
-    assert_eq!(unsynced.read_at(0, &mut bytes).unwrap(), 8);
+    assert_eq!(unsynced.read_at(&mut bytes, 0).unwrap(), 8);
     assert_eq!(&bytes[..8], b"unsynced");
     let extents = disk.open_extents(SubfileId::data(FILE, 1)).unwrap();
     let four = extents.read(4).unwrap().unwrap();
@@ -80,7 +78,7 @@ fn check(disk: &Disk) {
     assert!(extents.check(CheckDepth::Content).unwrap().is_empty());
 }
 
-fn version(memory: &Memory) -> u8 {
+fn version(memory: &MemoryMedium) -> u8 {
     memory.bytes("pario.disk").unwrap()[16]
 }
 
@@ -93,24 +91,25 @@ fn an_old_disk_is_upgraded_when_it_is_opened() {
         std::fs::write(path, bytes).unwrap();
     }
     let mark = |dir: &Path| std::fs::read(dir.join("pario.disk")).unwrap()[16];
-    // Who may not change anything reads it as it is.
-    let read_only = Disk::open(dir.path(), DiskOptions { read_only: true, ..options() }).unwrap();
+    // A read-only opening reads the old format.
+    let read_only =
+        Disk::open(dir.path(), DiskOptions { read_only: true, ..inline_options() }).unwrap();
     check(&read_only);
     let id = read_only.id();
     drop(read_only);
     assert_eq!(mark(dir.path()), 1);
-    let disk = Disk::open(dir.path(), options()).unwrap();
+    let disk = Disk::open(dir.path(), inline_options()).unwrap();
     assert_eq!((mark(dir.path()), disk.id()), (2, id));
     check(&disk);
-    assert!(Disk::open(dir.path(), options()).is_err(), "the new mark is locked too");
-    // Descriptions of both kinds can be changed now.
+    assert!(Disk::open(dir.path(), inline_options()).is_err(), "the new mark is locked too");
+    // DescriptionStore of both kinds can be changed now.
     for index in 0..3 {
         let id = SubfileId::data(FILE, index);
         disk.update_description(id, |description| assert!(description.add_synced(&[1]))).unwrap();
     }
     disk.open_flat(SubfileId::data(FILE, 0)).unwrap().sync().unwrap();
     drop(disk);
-    let disk = Disk::open(dir.path(), options()).unwrap();
+    let disk = Disk::open(dir.path(), inline_options()).unwrap();
     for index in 0..3 {
         assert_eq!(disk.description(SubfileId::data(FILE, index)).unwrap().synced, Some(vec![1]));
     }
@@ -126,7 +125,7 @@ fn an_upgrade_can_be_interrupted_at_every_step() {
     let steps = {
         let memory = old_memory();
         let before = memory.changes();
-        check(&Disk::open_on(Arc::new(memory.clone()), options()).unwrap());
+        check(&open_disk(&memory));
         assert_eq!(version(&memory), 2);
         memory.changes() - before
     };
@@ -135,7 +134,7 @@ fn an_upgrade_can_be_interrupted_at_every_step() {
         for seed in 0..20 {
             let memory = old_memory();
             memory.set_fault(memory.changes() + at, Fault::Crash);
-            let _ = Disk::open_on(Arc::new(memory.clone()), options()).map(drop);
+            let _ = Disk::open_on(Arc::new(memory.clone()), inline_options()).map(drop);
             let mut random = fastrand::Rng::with_seed(seed);
             if seed % 3 == 0 {
                 memory.kill();
@@ -143,11 +142,11 @@ fn an_upgrade_can_be_interrupted_at_every_step() {
                 memory.power_loss(&mut |n| random.u64(0..n));
             }
             versions[usize::from(version(&memory))] += 1;
-            let disk = Disk::open_on(Arc::new(memory.clone()), options());
+            let disk = Disk::open_on(Arc::new(memory.clone()), inline_options());
             check(&disk.unwrap_or_else(|error| panic!("crash at {at}, seed {seed}: {error}")));
             assert_eq!(version(&memory), 2);
             memory.power_loss(&mut |_| 0);
-            check(&Disk::open_on(Arc::new(memory.clone()), options()).unwrap());
+            check(&open_disk(&memory));
         }
     }
     assert!(steps > 8 && versions[1] > 50 && versions[2] > 0, "{steps} steps, {versions:?}");
@@ -159,11 +158,11 @@ fn an_upgrade_that_fails_changes_nothing_and_says_so() {
         for at in 1..12 {
             let memory = old_memory();
             memory.set_fault(memory.changes() + at, fault);
-            if let Err(error) = Disk::open_on(Arc::new(memory.clone()), options()) {
+            if let Err(error) = Disk::open_on(Arc::new(memory.clone()), inline_options()) {
                 let text = error.to_string();
                 assert!(text.contains("upgrade it from format version 1 to 2"), "{text}");
             }
-            check(&Disk::open_on(Arc::new(memory.clone()), options()).unwrap());
+            check(&open_disk(&memory));
         }
     }
 }
