@@ -52,6 +52,8 @@ mod open;
 mod process;
 mod protocol;
 mod running;
+#[doc(hidden)]
+pub mod simulation;
 pub mod team;
 mod unanswered;
 

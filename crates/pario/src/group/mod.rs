@@ -8,7 +8,7 @@ mod sequencer;
 mod shared_file;
 mod size;
 mod started_access;
-mod table_member;
+pub(crate) mod table_member;
 
 use std::sync::Arc;
 
