@@ -95,6 +95,7 @@ mod poller;
 mod pool;
 mod port;
 mod private_socket;
+mod process_memory;
 mod reason;
 mod recv_buffer;
 mod route;
@@ -131,6 +132,7 @@ pub use pending::{Pending, StartedRequest};
 pub use pool::{BULK_ALIGNMENT, BulkBuffer, IDLE_LIMIT_BYTES};
 pub use port::{Credit, InputPort, OutputPort, PortOptions};
 pub use private_socket::PrivateListener;
+pub use process_memory::{ChangeWord, OwnerLock, Parker, SharedWord, SwitchPoint, WaitLimits};
 pub use recv_buffer::RecvBuffer;
 pub use rpc::{
     BorrowedParts, ConnectionOptions, IncomingRequest, OpenConnection, OpenTimeLimits,

@@ -1,18 +1,19 @@
-//! Memory that several processes of a machine share: atomic words, bytes behind them, and sleeping
-//! until a word changes.
+//! Memory that several processes of a machine share: atomic words, and bytes behind them.
+//! `process_memory` has the locks and waits in the words.
 //!
 //! Its size is sealed, so that no process can shrink it and make others crash.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
-use rustix::thread::futex;
+
+use crate::process_memory::{FutexParker, Parker, SharedWord, SwitchPoint};
 
 /// Mappings begin at a multiple of this.
 const PAGE_BYTES: usize = 4096;
@@ -51,6 +52,8 @@ pub struct SharedMemory {
     descriptor: OwnedFd,
     start: NonNull<AtomicU32>,
     shape: SharedMemoryShape,
+    /// How processes wait for each other, if not by futexes.
+    parker: OnceLock<Arc<dyn Parker>>,
 }
 
 /// The division of shared memory.
@@ -115,7 +118,7 @@ impl SharedMemory {
         // touches nothing that exists. It can never be shortened, so that using it does not fail.
         let start = unsafe { mmap(place, size, access, flags, &descriptor, 0)? };
         match NonNull::new(start.cast()) {
-            Some(start) => Ok(Self { descriptor, start, shape }),
+            Some(start) => Ok(Self { descriptor, start, shape, parker: OnceLock::new() }),
             None => wrong("the memory cannot be used"),
         }
     }
@@ -123,6 +126,11 @@ impl SharedMemory {
     /// The descriptor that another process needs to map it.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
+    }
+
+    /// Replaces futexes by another way to wait, for this mapping and once. For simulators.
+    pub fn set_parker(&self, parker: Arc<dyn Parker>) {
+        let _ = self.parker.set(parker);
     }
 
     /// A part of it.
@@ -137,6 +145,9 @@ impl SharedMemory {
 }
 
 impl SharedMemoryPart {
+    /// The number of threads to wake: all.
+    pub(crate) const ALL: u32 = i32::MAX.unsigned_abs();
+
     /// The words.
     pub fn words(&self) -> &[AtomicU32] {
         let SharedMemoryShape { words, .. } = self.memory.shape;
@@ -286,24 +297,42 @@ impl SharedMemoryPart {
         unsafe { self.memory.start.add(parts * words).cast::<u8>().add(offset).as_ptr() }
     }
 
-    /// Sleeps until the word differs from `seen` and a process calls [`wake`](Self::wake), at most
-    /// for this time. It may return earlier.
-    pub fn sleep(&self, word: usize, seen: u32, limit: Duration) {
-        let tv_sec = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX);
-        let limit = rustix::time::Timespec { tv_sec, tv_nsec: limit.subsec_nanos().into() };
-        // The caller checks again, whatever has woken it.
-        let _ = futex::wait(&self.words()[word], futex::Flags::empty(), seen, Some(&limit));
+    pub(crate) fn parker(&self) -> &dyn Parker {
+        self.memory.parker.get().map_or(&FutexParker, |parker| &**parker)
     }
 
-    /// Wakes up to `count` sleepers of a word.
-    pub fn wake(&self, word: usize, count: u32) {
-        let _ = futex::wake(&self.words()[word], futex::Flags::empty(), count);
+    fn word(&self, index: usize) -> SharedWord<'_> {
+        SharedWord { part: self.number, index, value: &self.words()[index] }
     }
 
-    /// Increments a word and wakes all its sleepers.
-    pub fn raise(&self, word: usize) {
-        self.words()[word].fetch_add(1, Ordering::AcqRel);
-        self.wake(word, i32::MAX.unsigned_abs());
+    /// The time since a fixed moment, by a clock that all processes of the machine share.
+    pub fn now(&self) -> Duration {
+        self.parker().now()
+    }
+
+    /// The number of this process.
+    pub fn process_id(&self) -> u32 {
+        self.parker().process_id()
+    }
+
+    /// Whether a process of this machine runs.
+    pub fn is_running(&self, process: u32) -> bool {
+        self.parker().is_running(process)
+    }
+
+    pub(crate) fn park(&self, index: usize, seen: u32, limit: Duration) {
+        self.parker().park(self.word(index), seen, limit);
+    }
+
+    pub(crate) fn wake(&self, index: usize, count: u32) {
+        self.parker().wake(self.word(index), count);
+    }
+
+    /// A point at which a simulator may let another process run; otherwise it costs one load.
+    pub(crate) fn reach(&self, point: SwitchPoint, index: usize) {
+        if let Some(parker) = self.memory.parker.get() {
+            parker.reach(point, self.word(index));
+        }
     }
 }
 
@@ -356,6 +385,8 @@ fn take_huge(place: *mut u8, len: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::*;
 
     fn memory(parts: usize, words: usize, bytes: usize) -> Arc<SharedMemory> {
@@ -368,19 +399,20 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_is_woken_by_another_mapping() {
+    fn a_sleeping_thread_is_woken_through_another_mapping() {
         let ours = memory(2, 4, 0);
         let theirs = theirs(&ours).part(1);
         let ours = ours.part(1);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while ours.words()[2].load(Ordering::Acquire) == 0 {
-                    ours.sleep(2, 0, Duration::from_secs(60));
+                    ours.park(2, 0, Duration::from_secs(60));
                 }
             });
-            theirs.raise(2);
+            theirs.words()[2].store(1, Ordering::Release);
+            theirs.wake(2, 1);
         });
-        ours.sleep(2, 0, Duration::from_secs(60));
+        ours.park(2, 0, Duration::from_secs(60));
     }
 
     #[test]

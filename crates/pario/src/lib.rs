@@ -58,6 +58,8 @@ mod pending;
 mod process;
 mod protocol;
 mod running;
+#[doc(hidden)]
+pub mod simulation;
 pub mod status;
 mod unanswered;
 

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use pario_net::clock::monotonic_ms;
-use pario_net::{SharedMemory, SharedMemoryPart, SharedMemoryShape};
+use pario_net::{ChangeWord, OwnerLock, SharedMemory, SharedMemoryPart, SharedMemoryShape};
 use pario_proto::{CoordinationTable, JobMemoryId, Mode, RecordedCall, TableLocation, TableWait};
 use parking_lot::Mutex;
 
@@ -119,8 +119,9 @@ impl JobTable {
     fn update_and_wake(&self, what: impl FnOnce(&CoordinationTable<'_>)) {
         if let Some(table) = CoordinationTable::attach(self.0.words()) {
             what(&table);
-            self.0.raise(CoordinationTable::EVENT_WORD);
-            self.0.wake(CoordinationTable::LOCK_WORD, i32::MAX.unsigned_abs());
+            ChangeWord::new(&self.0, CoordinationTable::CHANGE_WORD).signal();
+            // A rank that waits for the lock may wait for the lost one.
+            OwnerLock::new(&self.0, CoordinationTable::LOCK_WORD).wake_all();
         }
     }
 

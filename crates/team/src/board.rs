@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pario_net::{SharedMemoryPart, SharedMemoryShape};
+use pario_net::{ChangeWord, OwnerLock, SharedMemoryPart, SharedMemoryShape, WaitLimits};
 
 use crate::call::{CALL_BYTES, Call};
 
@@ -13,32 +13,35 @@ pub const SLOT_BYTES: usize = 64 << 10;
 /// Locks of each rank.
 pub const LOCKS_PER_RANK: usize = 64;
 
+/// Counts changes that ranks wait for: rounds, and ranks that are here, have left or are lost. The
+/// next word counts the threads that sleep.
+const CHANGES: usize = 0;
+/// Counts what the leader has to report to other machines. The next word counts sleepers.
+const NEWS: usize = 2;
 /// The first lost rank, plus one.
-const LOST: usize = 0;
+const LOST: usize = 4;
 /// The number of completed rounds.
-const ROUND: usize = 1;
+const ROUND: usize = 5;
 /// The number of ranks that have arrived at the next round.
-const ARRIVED: usize = 2;
+const ARRIVED: usize = 6;
 /// The number of ranks that are here.
-const HERE: usize = 3;
+const HERE: usize = 7;
 /// The number of ranks that have left.
-const LEFT: usize = 4;
+const LEFT: usize = 8;
 /// The number of ranks of this machine.
-const MACHINE_RANKS: usize = 5;
+const MACHINE_RANKS: usize = 9;
 /// One more than the last round at which all ranks of this machine have arrived.
-const MACHINE_ROUND: usize = 6;
-/// Incremented when the leader has something to report to other machines.
-const NEWS: usize = 7;
+const MACHINE_ROUND: usize = 10;
 /// The machine leader, plus one.
-const LEADER: usize = 8;
+const LEADER: usize = 11;
 /// Whether there are other machines.
-const IS_MULTI_MACHINE: usize = 9;
+const IS_MULTI_MACHINE: usize = 12;
 /// Bytes of the directory text.
-const DIRECTORY_LEN: usize = 10;
+const DIRECTORY_LEN: usize = 13;
 /// The first rank that left, plus one.
-const FIRST_LEFT: usize = 11;
+const FIRST_LEFT: usize = 14;
 /// The round that would have been its next.
-const LEFT_BEFORE: usize = 12;
+const LEFT_BEFORE: usize = 15;
 /// The first word of the ranks: state, process, machine; then the locks.
 const FIRST_OF_RANKS: usize = 16;
 /// Words of each rank before its locks.
@@ -53,12 +56,15 @@ const IS_LOST: u32 = 3;
 /// No round.
 const NO_ROUND: u64 = u64::MAX;
 
-/// A thread waits for the lock.
-const HAS_WAITERS: u32 = 1 << 31;
-/// The longest sleep before a thread checks for lost ranks.
-const PARK_TIMEOUT: Duration = Duration::from_millis(100);
-/// How often a thread spins before it sleeps.
-const SPIN_LIMIT: u32 = 200;
+/// How a rank waits for a round or a lock.
+const SHORT_WAIT: WaitLimits = WaitLimits { spins: 200, ..LONG_WAIT };
+/// How a rank waits for other processes to start or end.
+const LONG_WAIT: WaitLimits = WaitLimits {
+    spins: 0,
+    yield_time: Duration::ZERO,
+    first_park: Duration::from_millis(100),
+    longest_park: Duration::from_millis(100),
+};
 
 /// The board, as one rank sees it.
 pub struct Board {
@@ -96,6 +102,20 @@ impl Board {
 
     fn word(&self, number: usize) -> &AtomicU32 {
         &self.part.words()[number]
+    }
+
+    fn changes(&self) -> ChangeWord<'_> {
+        ChangeWord::new(&self.part, CHANGES)
+    }
+
+    fn news_word(&self) -> ChangeWord<'_> {
+        ChangeWord::new(&self.part, NEWS)
+    }
+
+    /// Increments a word that ranks wait for.
+    fn count(&self, number: usize) {
+        self.word(number).fetch_add(1, Ordering::AcqRel);
+        self.changes().signal();
     }
 
     fn state(&self, rank: u32) -> &AtomicU32 {
@@ -162,40 +182,32 @@ impl Board {
     pub fn joined_elsewhere(&self, rank: u32, leader: u32) {
         self.machine(rank).store(leader + 1, Ordering::Release);
         self.state(rank).store(IS_HERE, Ordering::Release);
-        self.part.raise(HERE);
+        self.count(HERE);
     }
 
     /// Whether the process of a rank still runs. After the leader has left, no process watches.
     /// Always true for other machines.
     fn is_running(&self, rank: u32) -> bool {
-        let process = self.process(rank).load(Ordering::Acquire).cast_signed();
-        let process = rustix::process::Pid::from_raw(process);
-        process.is_none_or(|process| {
-            rustix::process::test_kill_process(process) != Err(rustix::io::Errno::SRCH)
-        })
+        let process = self.process(rank).load(Ordering::Acquire);
+        process == 0 || self.part.is_running(process)
     }
 
     /// Marks this rank as here.
     pub fn mark_here(&self) {
-        let process = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
-        self.process(self.rank).store(process, Ordering::Release);
+        self.process(self.rank).store(self.part.process_id(), Ordering::Release);
         self.state(self.rank).store(IS_HERE, Ordering::Release);
-        self.part.raise(HERE);
+        self.count(HERE);
     }
 
     /// Waits until all ranks are here. The error lists those that are not.
     pub fn wait_for_all(&self, until: Instant) -> Result<(), Vec<usize>> {
-        loop {
-            let here = self.word(HERE).load(Ordering::Acquire);
-            let left = until.saturating_duration_since(Instant::now());
-            match self.check_all_here() {
-                Some(Ok(())) => return Ok(()),
-                None if !left.is_zero() => self.part.sleep(HERE, here, left.min(PARK_TIMEOUT)),
-                Some(Err(_)) | None => {
-                    let is_absent = |rank: &u32| self.state(*rank).load(Ordering::Acquire) == 0;
-                    let absent = (0..self.size).filter(is_absent).map(|rank| rank as usize);
-                    return Err(absent.collect());
-                }
+        let deadline = self.part.now() + until.saturating_duration_since(Instant::now());
+        match self.changes().wait_until(&LONG_WAIT, deadline, || self.check_all_here()) {
+            Some(Ok(())) => Ok(()),
+            Some(Err(_)) | None => {
+                let is_absent = |rank: &u32| self.state(*rank).load(Ordering::Acquire) == 0;
+                let absent = (0..self.size).filter(is_absent).map(|rank| rank as usize);
+                Err(absent.collect())
             }
         }
     }
@@ -211,7 +223,7 @@ impl Board {
     /// This rank leaves.
     pub fn leave(&self) {
         self.mark_left(self.rank, self.next_round());
-        self.part.raise(NEWS);
+        self.wake_leader();
     }
 
     /// Marks a rank as having left before a round. The first rank that left has left before the
@@ -226,20 +238,13 @@ impl Board {
             self.word(FIRST_LEFT).store(rank + 1, Ordering::Release);
         }
         if self.state(rank).swap(HAS_LEFT, Ordering::AcqRel) != HAS_LEFT {
-            self.part.raise(LEFT);
-            self.part.wake(ROUND, i32::MAX.unsigned_abs());
+            self.count(LEFT);
         }
     }
 
     /// Waits until all ranks have left, or one was lost.
     pub fn wait_for_end(&self) {
-        loop {
-            let left = self.word(LEFT).load(Ordering::Acquire);
-            if self.is_end() {
-                return;
-            }
-            self.part.sleep(LEFT, left, PARK_TIMEOUT);
-        }
+        self.changes().wait(&LONG_WAIT, || self.is_end().then_some(()));
     }
 
     /// Whether all ranks have left, or one was lost.
@@ -273,9 +278,8 @@ impl Board {
         let first =
             self.word(LOST).compare_exchange(0, rank + 1, Ordering::AcqRel, Ordering::Acquire);
         if first.is_ok() {
-            self.part.wake(LOST, i32::MAX.unsigned_abs());
-            self.part.wake(ROUND, i32::MAX.unsigned_abs());
-            self.part.raise(NEWS);
+            self.changes().signal();
+            self.wake_leader();
         }
     }
 
@@ -296,17 +300,17 @@ impl Board {
 
     /// The counter of reports.
     pub fn news(&self) -> u32 {
-        self.word(NEWS).load(Ordering::Acquire)
+        self.news_word().count()
     }
 
     /// Sleeps until the leader has something to report, for a short time at most.
     pub fn wait_for_news(&self, known: u32) {
-        self.part.sleep(NEWS, known, PARK_TIMEOUT);
+        self.news_word().park(known, LONG_WAIT.longest_park);
     }
 
     /// Makes the leader check the board.
     pub fn wake_leader(&self) {
-        self.part.raise(NEWS);
+        self.news_word().signal();
     }
 
     /// The round at which all ranks of this machine have arrived, while they wait for other
@@ -319,7 +323,7 @@ impl Board {
 
     /// Ends the round: all machines have arrived.
     pub fn end_round(&self) {
-        self.part.raise(ROUND);
+        self.count(ROUND);
     }
 
     /// The first lost rank.
@@ -338,15 +342,8 @@ impl Board {
 
     /// Waits for a limited time until a loss is known.
     pub fn wait_for_loss(&self, limit: Duration) -> Option<u32> {
-        let until = Instant::now() + limit;
-        while self.lost().is_none() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            self.part.sleep(LOST, 0, left);
-        }
-        self.lost()
+        let deadline = self.part.now() + limit;
+        self.changes().wait_until(&LONG_WAIT, deadline, || self.lost())
     }
 
     /// The rank that would be missing in a round.
@@ -375,21 +372,7 @@ impl Board {
     /// Arrives at the next round and waits until it is complete. Returns its number.
     pub fn complete_round(&self) -> Result<u32, MissingRank> {
         let round = self.arrive();
-        let mut spins = 0;
-        loop {
-            if self.is_over(round) {
-                return Ok(round);
-            }
-            spins += 1;
-            if spins < SPIN_LIMIT {
-                std::hint::spin_loop();
-                continue;
-            }
-            if let Some(end) = self.check_round(round) {
-                return end.map(|()| round);
-            }
-            self.part.sleep(ROUND, round, PARK_TIMEOUT);
-        }
+        self.changes().wait(&SHORT_WAIT, || self.check_round(round)).map(|()| round)
     }
 
     /// Returns the next round for this rank, or why there is none. A rank arrives at a round once:
@@ -413,10 +396,10 @@ impl Board {
         if self.word(ARRIVED).fetch_add(1, Ordering::AcqRel) + 1 == near {
             self.word(ARRIVED).store(0, Ordering::Release);
             if self.word(IS_MULTI_MACHINE).load(Ordering::Relaxed) == 0 {
-                self.part.raise(ROUND);
+                self.end_round();
             } else {
                 self.word(MACHINE_ROUND).store(round.wrapping_add(1), Ordering::Release);
-                self.part.raise(NEWS);
+                self.wake_leader();
             }
         }
         round
@@ -427,12 +410,7 @@ impl Board {
     pub fn check_round(&self, round: u32) -> Option<Result<(), MissingRank>> {
         let missing = self.missing(round);
         // The missing rank may have gone after the round was complete.
-        if self.is_over(round) { Some(Ok(())) } else { missing.map(Err) }
-    }
-
-    /// Whether a round to which this rank has come is over.
-    fn is_over(&self, round: u32) -> bool {
-        self.word(ROUND).load(Ordering::Acquire) != round
+        if self.next_round() != round { Some(Ok(())) } else { missing.map(Err) }
     }
 
     /// Starts the rounds of an unused board at this number.
@@ -490,72 +468,43 @@ impl Board {
             + self.size as usize * WORDS_PER_RANK
             + rank as usize * LOCKS_PER_RANK
             + number % LOCKS_PER_RANK;
-        RankLock { part: &self.part, word, board: self }
+        RankLock { lock: OwnerLock::new(&self.part, word), board: self }
     }
 
     /// A lock in other memory.
     pub fn lock_in<'a>(&'a self, part: &'a SharedMemoryPart, word: usize) -> RankLock<'a> {
-        RankLock { part, word, board: self }
+        RankLock { lock: OwnerLock::new(part, word), board: self }
     }
 }
 
-/// A lock shared by processes: a word that is zero, or names the holder.
+/// A lock whose owners are ranks.
 pub struct RankLock<'a> {
-    part: &'a SharedMemoryPart,
-    word: usize,
+    lock: OwnerLock<'a>,
     board: &'a Board,
 }
 
 impl RankLock<'_> {
-    fn word(&self) -> &AtomicU32 {
-        &self.part.words()[self.word]
-    }
-
-    /// Takes the lock for a rank. Fails with the holder if that is gone.
+    /// Takes the lock for a rank. Fails with the owner if that is gone.
     pub fn lock_for(&self, rank: u32) -> Result<(), MissingRank> {
-        let mut mine = rank + 1;
-        let mut spins = 0;
-        loop {
-            let taken =
-                self.word().compare_exchange_weak(0, mine, Ordering::Acquire, Ordering::Relaxed);
-            let Err(seen) = taken else { return Ok(()) };
-            spins += 1;
-            if seen == 0 || spins < SPIN_LIMIT {
-                std::hint::spin_loop();
-                continue;
+        let board = self.board;
+        self.lock.lock(rank, &SHORT_WAIT, |owner| {
+            if board.has_left(owner) {
+                Some(MissingRank::Left(owner))
+            } else {
+                let is_lost = board.lost() == Some(owner) || !board.is_running(owner);
+                is_lost.then_some(MissingRank::Lost(owner))
             }
-            let marked = seen | HAS_WAITERS;
-            if seen != marked {
-                let order = (Ordering::Relaxed, Ordering::Relaxed);
-                if self.word().compare_exchange(seen, marked, order.0, order.1).is_err() {
-                    continue;
-                }
-            }
-            // Other threads may sleep as well: the next holder must wake one.
-            mine |= HAS_WAITERS;
-            let owner = (seen & !HAS_WAITERS) - 1;
-            let has_left = self.board.has_left(owner);
-            let is_lost = self.board.lost() == Some(owner);
-            let is_gone = has_left || is_lost || !self.board.is_running(owner);
-            if is_gone && self.word().load(Ordering::Acquire) == marked {
-                return Err(if has_left {
-                    MissingRank::Left(owner)
-                } else {
-                    MissingRank::Lost(owner)
-                });
-            }
-            self.part.sleep(self.word, marked, PARK_TIMEOUT);
-        }
+        })
     }
 
-    /// Takes the lock. Fails with the holder if that is gone.
+    /// Takes the lock. Fails with the owner if that is gone.
     pub fn lock(&self) -> Result<(), MissingRank> {
         self.lock_for(self.board.rank)
     }
 
     /// Takes the lock for a rank if it is free.
     pub fn try_lock_for(&self, rank: u32) -> bool {
-        self.word().compare_exchange(0, rank + 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.lock.try_lock(rank)
     }
 
     /// Releases the lock. Returns false if this rank does not hold it.
@@ -565,14 +514,7 @@ impl RankLock<'_> {
 
     /// Releases the lock for a rank. Returns false if that rank does not hold it.
     pub fn unlock_for(&self, rank: u32) -> bool {
-        let seen = self.word().load(Ordering::Relaxed);
-        if seen & !HAS_WAITERS != rank + 1 {
-            return false;
-        }
-        if self.word().swap(0, Ordering::Release) & HAS_WAITERS != 0 {
-            self.part.wake(self.word, 1);
-        }
-        true
+        self.lock.unlock(rank)
     }
 }
 

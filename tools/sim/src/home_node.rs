@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use pario_net::{SharedMemory, SharedMemoryPart, SharedMemoryShape, SpaceId};
+use pario_net::{SharedMemory, SharedMemoryShape, SpaceId};
 use pario_proto::{
     Access, Call, CallOutcome, CollectiveError, CoordinationTable, Failure, FileId, FileKind,
     FilePath, FileRecord, Grant, Member, Mode, Opened, SharedCall, SharedFileId, TableLocation,
@@ -12,6 +12,7 @@ use pario_proto::{
 use pario_server::job_memory::JobMemories;
 use pario_server::job_registry::{FileAction, FileActions, JobAction, JobKey, JobRegistry};
 
+use crate::sim_thread::SimParker;
 use crate::world::Ticket;
 
 const USER: u32 = 7;
@@ -23,6 +24,8 @@ pub struct HomeNode {
     job_memories: JobMemories,
     /// The job memory, once the job has one.
     memory: Option<Arc<SharedMemory>>,
+    /// How its processes wait for each other in that memory.
+    parker: Arc<SimParker>,
     path: FilePath,
     size: u32,
     /// Open handles, and the processes that they belong to.
@@ -43,6 +46,12 @@ pub enum FileOutput {
     Measure,
     /// A rank has measured the file.
     Measured,
+    /// The table has processed a call that needs no other rank.
+    Processed(Ticket, SharedCall),
+    /// A rank has read the next bytes for all, or has failed to, in this round.
+    ReadForAll(u64, Result<Vec<u8>, String>),
+    /// An access for all has ended for a rank, with these bytes and their number.
+    AccessEnded(Ticket, Vec<u8>, Result<Result<usize, String>, CollectiveError>),
     /// A collective call is recorded in its round.
     Recorded(Ticket, u64, Call),
 }
@@ -56,11 +65,12 @@ pub enum JobOutput {
 }
 
 impl HomeNode {
-    pub fn new(size: u32) -> Self {
+    pub fn new(size: u32, parker: Arc<SimParker>) -> Self {
         Self {
             registry: JobRegistry::default(),
             job_memories: JobMemories::default(),
             memory: None,
+            parker,
             path: FilePath::new("/file").expect("a valid path"),
             size,
             handles: BTreeSet::new(),
@@ -74,7 +84,7 @@ impl HomeNode {
     /// Restarts the node: it forgets everything.
     pub fn restart(&mut self) {
         let clock = self.clock + 1;
-        *self = Self { launch: self.launch, clock, ..Self::new(self.size) };
+        *self = Self { launch: self.launch, clock, ..Self::new(self.size, self.parker.clone()) };
     }
 
     /// Starts the processes of the job again.
@@ -105,7 +115,7 @@ impl HomeNode {
         callers: &[u32],
         (mode, is_created): (Mode, bool),
         has_table: bool,
-    ) -> Result<(SharedFileId, Option<SharedMemoryPart>)> {
+    ) -> Result<(SharedFileId, Option<(Arc<SharedMemory>, u32)>)> {
         ensure!(callers.iter().copied().eq(0..self.size), "{callers:?} open the file");
         self.clock += 1;
         let spaces: Vec<SpaceId> = callers.iter().map(|rank| self.space(*rank)).collect();
@@ -123,7 +133,7 @@ impl HomeNode {
         ensure!(place.is_some() == has_table, "the file has a table: {place:?}");
         let part = |place: TableLocation| {
             let memory = self.memory.as_ref().context("the job has no memory")?;
-            anyhow::Ok(memory.part(place.number as usize))
+            anyhow::Ok((memory.clone(), place.number))
         };
         Ok((id, place.map(part).transpose()?))
     }
@@ -141,6 +151,8 @@ impl HomeNode {
         let shape =
             SharedMemoryShape { parts: CoordinationTable::TABLES_PER_JOB as usize, words, bytes };
         let shared = SharedMemory::from_descriptor(self.job_memories.share(id, USER)?, shape)?;
+        memory.set_parker(self.parker.clone());
+        shared.set_parker(self.parker.clone());
         self.memory = Some(Arc::new(shared));
         Ok(true)
     }

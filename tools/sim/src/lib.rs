@@ -21,6 +21,7 @@ mod model;
 mod program;
 mod rank;
 mod shared_file;
+mod sim_thread;
 mod table_members;
 mod team;
 mod world;

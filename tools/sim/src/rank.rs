@@ -26,8 +26,6 @@ pub struct Rank {
     pub records: Interleaved,
     /// Accesses, whose bytes move one after the other.
     pub lane: VecDeque<Access>,
-    /// The event count when the first of them fell asleep.
-    pub seen: Option<u32>,
     /// The number of its claims of bytes.
     pub ranges: u64,
     pub is_closed: bool,
@@ -72,6 +70,8 @@ pub struct Access {
     pub phase: Phase,
     /// The number of the round, if one rank performs the access for all.
     pub once: Option<u64>,
+    /// Whether this rank performs it for all at a table.
+    pub is_performer: bool,
     pub buffer: Vec<u8>,
     pub began: u64,
     /// The number of the write in the model.
@@ -93,6 +93,8 @@ pub enum Phase {
     Giving,
     /// Receives what another rank performs for all, through a table.
     Getting,
+    /// A thread at the table reads for all, or receives.
+    AtTable,
     /// Has received what another rank has performed for all.
     Given,
     /// Has reported an access that it performed for all.
@@ -114,7 +116,6 @@ impl Rank {
             pointer: 0,
             records: Interleaved::new(0, 0, rank, size),
             lane: VecDeque::new(),
-            seen: None,
             ranges: 0,
             is_closed: false,
             has_closed_collectively: false,

@@ -132,6 +132,16 @@ impl OpenedFile {
         }
     }
 
+    /// Adds bytes that a rank has read for all in a round, or its failure.
+    pub fn read_for_all(&mut self, number: u64, bytes: Result<Vec<u8>, String>) -> Result<()> {
+        let done = self.performances.get_mut(&number).context("no rank performs this round")?;
+        match bytes {
+            Ok(bytes) => done.read.get_or_insert_default().extend(bytes),
+            Err(_) => done.has_failed = true,
+        }
+        Ok(())
+    }
+
     /// Decides all queued calls; at a table no call waits in a queue.
     pub fn catch_up(&mut self) {
         while self.has_table() && !self.line.is_empty() {

@@ -1,393 +1,386 @@
-//! A shared file whose ranks coordinate in shared memory, driven like one at a node: calls go in,
-//! replies come out. Locking, sleeping and waking follow the library; a rank that sleeps sees
-//! nothing before an event is signalled.
+//! A shared file whose ranks coordinate in shared memory: each call is a thread that runs the real
+//! code of the library, `pario::simulation::TableMember`.
 
-use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use fastrand::Rng;
-use pario_net::SharedMemoryPart;
+use pario::simulation::{JobMemory, TableMember};
+use pario_net::{OwnerLock, SharedMemory, SharedMemoryPart, SwitchPoint};
 use pario_proto::{
-    BroadcastChunk, BytesUse, Call, CallArrival, CallOutcome, CollectiveError, CoordinationTable,
+    AccessRange, BytesUse, Call, CallOutcome, CollectiveError, CoordinationTable, JobMemoryId,
     SharedCall,
 };
 
+use crate::bytes::Bytes;
 use crate::home_node::FileOutput;
+use crate::sim_thread::{Question, Reply, SimThread, Stop, ask};
 use crate::world::Ticket;
 
-/// The table, and the ranks that sleep.
+/// The members of a table, and their calls.
 pub struct TableMembers {
     memory: SharedMemoryPart,
-    sleepers: Vec<Sleeper>,
+    members: Vec<Arc<TableMember>>,
+    /// Whether each rank is connected to the node.
+    connected: Vec<Arc<AtomicBool>>,
+    calls: Vec<RunningCall>,
+    last_id: u64,
     /// The rank that was the last to see that all ranks have closed the file.
-    last_to_close: Cell<Option<u32>>,
+    last_to_close: Option<u32>,
 }
 
-/// A rank that waits for others.
-struct Sleeper {
+/// A call that is not over.
+struct RunningCall {
+    id: u64,
     ticket: Ticket,
-    what: AwaitedEvent,
-    /// The event count when it last looked.
-    seen: Option<u32>,
+    what: CallAtTable,
+    thread: SimThread<CallEnd>,
+    /// Whether the model knows that the table has processed it.
+    is_known: bool,
+    /// What its thread waits for.
+    asked: Option<Question>,
 }
 
-enum AwaitedEvent {
-    /// A slot for a round.
-    Slot(u64, Call),
-    /// The outcome of a round.
-    Outcome(u64),
-    /// Claimed bytes.
-    Range,
+/// What a rank calls.
+#[derive(Clone)]
+enum CallAtTable {
+    /// A call for a position, or about rounds.
+    Call(SharedCall),
+    /// Reads for all ranks.
+    Broadcast(u64, AccessRange),
+    /// Receives what another rank reads for all, or waits until it has written.
+    Receive(u64, Option<AccessRange>),
 }
 
-/// The result of an attempt to make a call.
-#[derive(PartialEq, Eq)]
-pub enum CallAttempt {
-    /// The call was made.
-    Made,
-    /// Another rank holds the lock.
-    Locked,
-}
-
-/// The progress of an access that one rank performs for all.
-pub enum Progress {
-    /// It must wait for an event.
-    Sleeps,
-    /// A part is done.
-    Part,
-    /// All is done: the number of bytes.
-    All(u64),
+/// The result of a call.
+#[derive(Debug)]
+enum CallEnd {
+    Answer(Result<CallOutcome, CollectiveError>),
+    /// Whether the rank was the last to see that all ranks have closed the file.
+    Closed(Result<bool, CollectiveError>),
+    /// The rank has released its bytes, or has not got them.
+    Released(Result<(), CollectiveError>),
+    /// The bytes of an access for all, and their number.
+    Access(Vec<u8>, Result<Result<usize, String>, CollectiveError>),
 }
 
 impl TableMembers {
-    pub fn new(memory: SharedMemoryPart) -> Self {
-        Self { memory, sleepers: Vec::new(), last_to_close: Cell::new(None) }
+    pub fn new(memory: &Arc<SharedMemory>, number: u32, size: u32) -> Self {
+        let connected: Vec<_> = (0..size).map(|_| Arc::new(AtomicBool::new(true))).collect();
+        let member = |(rank, connected): (u32, &Arc<AtomicBool>)| {
+            let connected = connected.clone();
+            let is_connected = move || connected.load(Ordering::Relaxed);
+            let memory = JobMemory::new(JobMemoryId(1), memory.clone(), is_connected);
+            TableMember::new(Arc::new(memory), number, rank).expect("the job has the table")
+        };
+        let members = (0..).zip(&connected).map(|one| Arc::new(member(one))).collect();
+        let memory = memory.part(number as usize);
+        Self { memory, members, connected, calls: Vec::new(), last_id: 0, last_to_close: None }
     }
 
     /// Whether a rank was the last to see that all ranks have closed the file.
     pub fn is_last_to_close(&self, rank: u32) -> bool {
-        self.last_to_close.get() == Some(rank)
+        self.last_to_close == Some(rank)
+    }
+
+    /// Begins a call of a rank.
+    pub fn call(&mut self, ticket: Ticket, call: SharedCall) {
+        if let SharedCall::Unlock { .. } = &call {
+            let is_its = |call: &&mut RunningCall| {
+                call.ticket.rank == ticket.rank && call.asked == Some(Question::Hold)
+            };
+            if let Some(holding) = self.calls.iter_mut().find(is_its) {
+                holding.asked = None;
+            }
+            return;
+        }
+        self.begin(ticket, CallAtTable::Call(call));
+    }
+
+    /// Whether a rank has claimed bytes, and its call is not over.
+    pub fn has_claim(&self, rank: u32) -> bool {
+        let is_claim = |call: &RunningCall| {
+            let is_lock = matches!(call.what, CallAtTable::Call(SharedCall::Lock { .. }));
+            call.ticket.rank == rank && is_lock
+        };
+        self.calls.iter().any(is_claim)
+    }
+
+    /// Begins to read for all ranks.
+    pub fn broadcast(&mut self, ticket: Ticket, number: u64, range: AccessRange) {
+        self.begin(ticket, CallAtTable::Broadcast(number, range));
+    }
+
+    /// Begins to receive what another rank reads for all, or to wait until it has written.
+    pub fn receive(&mut self, ticket: Ticket, number: u64, range: Option<AccessRange>) {
+        self.begin(ticket, CallAtTable::Receive(number, range));
+    }
+
+    fn begin(&mut self, ticket: Ticket, what: CallAtTable) {
+        let (member, body) = (self.members[ticket.rank as usize].clone(), what.clone());
+        let thread = SimThread::new(move || body.make(&member));
+        self.last_id += 1;
+        let id = self.last_id;
+        self.calls.push(RunningCall { id, ticket, what, thread, is_known: false, asked: None });
+    }
+
+    /// Calls whose threads can run, in any order: all of them or some.
+    pub fn runnable(&self, rng: &mut Rng, all: bool) -> Vec<u64> {
+        let runnable = self.calls.iter().filter(|call| call.can_run());
+        let mut chosen: Vec<u64> =
+            runnable.filter(|_| all || rng.bool()).map(|call| call.id).collect();
+        rng.shuffle(&mut chosen);
+        chosen
+    }
+
+    /// Calls of a rank that wait for nothing that only the rank can do.
+    pub fn calls_of(&self, rank: u32) -> Vec<u64> {
+        let is_its =
+            |call: &&RunningCall| call.ticket.rank == rank && call.asked != Some(Question::Hold);
+        self.calls.iter().filter(is_its).map(|call| call.id).collect()
+    }
+
+    /// Calls whose threads wait for the lock.
+    pub fn waiting_for_lock(&self) -> Vec<u64> {
+        let waits =
+            |call: &&RunningCall| call.thread.sleeps_on() == Some(CoordinationTable::LOCK_WORD);
+        self.calls.iter().filter(waits).map(|call| call.id).collect()
+    }
+
+    /// Runs the thread of a call until it stops. Returns what came of it.
+    pub fn run(&mut self, id: u64, rng: &mut Rng, file: &Bytes) -> Result<Vec<FileOutput>> {
+        let mut outputs = Vec::new();
+        let Some(at) = self.calls.iter().position(|call| call.id == id) else {
+            return Ok(outputs);
+        };
+        let mut call = self.calls.swap_remove(at);
+        let mut reply = call.reply(rng, file, &mut outputs);
+        loop {
+            match call.thread.run(std::mem::replace(&mut reply, Reply::None)) {
+                Stop::Between(Some((SwitchPoint::Unlocking, CoordinationTable::LOCK_WORD))) => {
+                    self.notice(&mut call, &mut outputs);
+                    if rng.u8(0..4) > 0 {
+                        continue;
+                    }
+                }
+                Stop::Between(_) | Stop::Parked => {}
+                Stop::Asked(question) => {
+                    if question == Question::Hold {
+                        outputs.push(FileOutput::Answer(call.ticket, Ok(CallOutcome::Done)));
+                    }
+                    call.asked = Some(question);
+                }
+                Stop::Ended(end) => {
+                    self.end(&call, end, &mut outputs)?;
+                    return Ok(outputs);
+                }
+            }
+            self.calls.push(call);
+            return Ok(outputs);
+        }
+    }
+
+    /// Tells the model, before the lock is released, what the table has processed.
+    fn notice(&self, call: &mut RunningCall, outputs: &mut Vec<FileOutput>) {
+        let CallAtTable::Call(made) = &call.what else { return };
+        if call.is_known {
+            return;
+        }
+        let ticket = call.ticket;
+        match made {
+            SharedCall::Collective { number, call: made } => {
+                let table = self.table();
+                // A rank that found no slot, or found the rounds ended, calls again or fails.
+                if !table.has_slot_for(*number) || table.ended_by().is_some() {
+                    return;
+                }
+                outputs.push(FileOutput::Recorded(ticket, *number, made.clone()));
+            }
+            made => outputs.push(FileOutput::Processed(ticket, made.clone())),
+        }
+        call.is_known = true;
+    }
+
+    fn end(
+        &mut self,
+        call: &RunningCall,
+        end: CallEnd,
+        outputs: &mut Vec<FileOutput>,
+    ) -> Result<()> {
+        let ticket = call.ticket;
+        let answer = match end {
+            CallEnd::Answer(answer) => answer,
+            CallEnd::Closed(Ok(is_last)) => {
+                if is_last {
+                    self.last_to_close = Some(ticket.rank);
+                }
+                Ok(CallOutcome::Done)
+            }
+            CallEnd::Closed(Err(error)) => Err(error),
+            CallEnd::Released(Ok(())) => return Ok(()),
+            CallEnd::Released(Err(error)) => Err(error),
+            CallEnd::Access(buffer, done) => {
+                outputs.push(FileOutput::AccessEnded(ticket, buffer, done));
+                return Ok(());
+            }
+        };
+        let is_round = matches!(call.what, CallAtTable::Call(SharedCall::Collective { .. }));
+        ensure!(
+            call.is_known || !is_round || answer.is_err(),
+            "rank {} got {answer:?} for a call that no rank recorded",
+            ticket.rank
+        );
+        outputs.push(FileOutput::Answer(ticket, answer));
+        Ok(())
     }
 
     fn table(&self) -> CoordinationTable<'_> {
         CoordinationTable::attach(self.memory.words()).expect("the node initialised the table")
     }
 
-    /// The number of events so far.
-    pub fn event_count(&self) -> u32 {
-        self.table().event_count()
+    /// Cuts the connection of a rank to the node.
+    pub fn disconnect(&self, rank: u32) {
+        self.connected[rank as usize].store(false, Ordering::Relaxed);
     }
 
-    /// Lets a rank take the lock and die with it.
-    pub fn die_with_lock(&self, rank: u32) -> bool {
-        self.table().try_lock(rank, false)
-    }
-
-    /// Takes the lock; `None` if it is taken.
-    fn lock(&self, rank: u32) -> Result<Option<CoordinationTable<'_>>, CollectiveError> {
-        let table = self.table();
-        if table.try_lock(rank, false) {
-            return Ok(Some(table));
+    /// Kills a rank, if wanted while it holds the lock. Returns whether it dies with the lock.
+    pub fn kill(&mut self, rank: u32, with_lock: bool) -> bool {
+        let member = self.members[rank as usize].clone();
+        let offset = move || CallEnd::Answer(member.offset().map(CallOutcome::At));
+        let mut locking = SimThread::new(offset);
+        if with_lock {
+            while let Stop::Between(
+                None | Some((SwitchPoint::Unlocked | SwitchPoint::Changed, _)),
+            ) = locking.run(Reply::None)
+            {}
         }
-        table.check_lock_holder().map(|()| None)
+        self.disconnect(rank);
+        let load = |word: &AtomicU32| word.load(Ordering::SeqCst);
+        let words: Vec<u32> = self.memory.words().iter().map(load).collect();
+        drop(locking);
+        self.calls.retain(|call| call.ticket.rank != rank);
+        // A killed process runs no destructors.
+        for (word, value) in self.memory.words().iter().zip(words) {
+            word.store(value, Ordering::SeqCst);
+        }
+        OwnerLock::new(&self.memory, CoordinationTable::LOCK_WORD).owner() == Some(rank)
     }
 
-    /// Makes a call of a rank. The file has `len` bytes.
-    pub fn call(
-        &mut self,
-        ticket: Ticket,
-        call: SharedCall,
-        len: u64,
-        outputs: &mut Vec<FileOutput>,
-    ) -> CallAttempt {
-        let rank = ticket.rank;
-        if let SharedCall::Performed { number, done } = &call {
-            // Only one rank performs the access, so this needs no lock.
-            self.table().finish_perform(*number, done);
-            self.table().signal_event();
-            self.acknowledge(*number);
-            outputs.push(FileOutput::Answer(ticket, Ok(CallOutcome::Done)));
-            return CallAttempt::Made;
+    /// Fails if a rank sleeps whose wait is over: it finds that when its sleep ends by itself.
+    pub fn check_wake_ups(&mut self) -> Result<()> {
+        for call in self.calls.iter_mut().filter(|call| call.asked.is_none()) {
+            let rank = call.ticket.rank;
+            loop {
+                match call.thread.run(Reply::None) {
+                    Stop::Between(_) => {}
+                    Stop::Parked => break,
+                    other => bail!("rank {rank} was not woken for {:?}: {other:?}", call.ticket),
+                }
+            }
         }
-        let table = match self.lock(rank) {
-            Ok(Some(table)) => table,
-            Ok(None) => return CallAttempt::Locked,
-            Err(error) => {
-                outputs.push(FileOutput::Answer(ticket, Err(error)));
-                return CallAttempt::Made;
+        Ok(())
+    }
+}
+
+impl Drop for TableMembers {
+    fn drop(&mut self) {
+        // The destructors of killed threads wait for no other rank.
+        (0..).zip(&self.connected).for_each(|(rank, _)| self.disconnect(rank));
+        self.calls.clear();
+    }
+}
+
+impl RunningCall {
+    fn can_run(&self) -> bool {
+        self.thread.sleeps_on().is_none() && self.asked != Some(Question::Hold)
+    }
+
+    /// The reply that its thread waits for.
+    fn reply(&mut self, rng: &mut Rng, file: &Bytes, outputs: &mut Vec<FileOutput>) -> Reply {
+        match (self.asked.take(), &self.what) {
+            (Some(Question::Measure), _) => {
+                outputs.push(FileOutput::Measured);
+                Reply::Len(file.len())
+            }
+            (Some(Question::Read { offset, len }), CallAtTable::Broadcast(number, range)) => {
+                let offset = range.offset + offset;
+                let there = file.len().saturating_sub(offset).min(len as u64);
+                let bytes = file.read(offset, usize::try_from(there).unwrap_or(len));
+                let bytes =
+                    if rng.u8(0..60) > 0 { Ok(bytes) } else { Err("the disk fails".to_owned()) };
+                outputs.push(FileOutput::ReadForAll(*number, bytes.clone()));
+                Reply::Bytes(bytes)
+            }
+            _ => Reply::None,
+        }
+    }
+}
+
+impl CallAtTable {
+    /// Makes the call as the library does.
+    fn make(self, member: &TableMember) -> CallEnd {
+        let measure = || match ask(Question::Measure) {
+            Reply::Len(len) => Ok(len),
+            other => Err(format!("{other:?} is no size")),
+        };
+        let call = match self {
+            Self::Call(call) => call,
+            Self::Broadcast(number, range) => {
+                let mut buffer = buffer(range);
+                let done = member.broadcast_read(number, &mut buffer, |offset, piece| {
+                    let Reply::Bytes(bytes) = ask(Question::Read { offset, len: piece.len() })
+                    else {
+                        return Err("no bytes".to_owned());
+                    };
+                    let bytes = bytes?;
+                    piece[..bytes.len()].copy_from_slice(&bytes);
+                    Ok(bytes.len())
+                });
+                return CallEnd::Access(buffer, done);
+            }
+            Self::Receive(number, None) => {
+                let done = member.wait_performed(number);
+                return CallEnd::Access(Vec::new(), done.map(|_| Ok(0)));
+            }
+            Self::Receive(number, Some(range)) => {
+                let mut buffer = buffer(range);
+                let done = member.receive_read(number, &mut buffer);
+                return CallEnd::Access(buffer, done.map(Ok));
             }
         };
-        let mut measured = Vec::new();
-        let measure = || {
-            measured.push(FileOutput::Measured);
-            Ok(len)
-        };
-        let mut sleeps = None;
-        let answer = match call {
-            SharedCall::Performed { .. } | SharedCall::CloseForAll => None,
+        CallEnd::Answer(match call {
+            SharedCall::Collective { number, call: Call::Close } => {
+                let made = member.call(number, &Call::Close, measure);
+                return CallEnd::Closed(made.and_then(|()| member.wait_closed(number)));
+            }
             SharedCall::Collective { number, call } => {
-                sleeps = Some(AwaitedEvent::Slot(number, call));
-                None
+                member.call(number, &call, measure).and_then(|()| member.outcome(number))
             }
             SharedCall::Transfer(transfer) => {
-                let call = Call::Transfer(transfer);
-                let placed = table.transfer(transfer, || table.measure_for(&call, 0, measure));
-                Some(placed.map(CallOutcome::Placed))
+                member.transfer(transfer, measure).map(CallOutcome::Placed)
             }
-            SharedCall::Seek(seek) => {
-                let call = Call::Seek(seek);
-                let sought = table.seek(seek, || table.measure_for(&call, 0, measure));
-                Some(sought.map(CallOutcome::At))
-            }
-            SharedCall::Tell => Some(Ok(CallOutcome::At(table.offset()))),
+            SharedCall::Seek(seek) => member.seek(seek, measure).map(CallOutcome::At),
+            SharedCall::Tell => member.offset().map(CallOutcome::At),
             SharedCall::Lock { from, len, is_write, .. } => {
-                table.claim_range(rank, BytesUse::new(from, len, is_write), 0);
-                sleeps = Some(AwaitedEvent::Range);
-                None
+                let bytes = BytesUse::new(from, len, is_write);
+                return CallEnd::Released(member.with_range(bytes, || {
+                    ask(Question::Hold);
+                }));
             }
-            SharedCall::Unlock { .. } => {
-                table.release_range(rank);
-                table.signal_event();
-                Some(Ok(CallOutcome::Done))
+            SharedCall::Performed { number, done } => {
+                member.report_performed(number, &done).map(|()| CallOutcome::Done)
             }
-            SharedCall::Close => {
-                let closed = table.check_close();
-                if closed.is_ok() {
-                    table.leave(rank);
-                    table.signal_event();
-                }
-                Some(closed.map(|()| CallOutcome::Done))
-            }
+            SharedCall::Close => member.close().map(|()| CallOutcome::Done),
             SharedCall::Leave => {
-                table.leave(rank);
-                table.signal_event();
-                Some(Ok(CallOutcome::Done))
+                member.leave();
+                Ok(CallOutcome::Done)
             }
-        };
-        table.unlock();
-        outputs.append(&mut measured);
-        outputs.extend(answer.map(|answer| FileOutput::Answer(ticket, answer)));
-        if let Some(what) = sleeps {
-            let mut sleeper = Sleeper { ticket, what, seen: None };
-            if !self.look_once(&mut sleeper, len, outputs) {
-                self.sleepers.push(sleeper);
-            }
-        }
-        CallAttempt::Made
+            SharedCall::Unlock { .. } | SharedCall::CloseForAll => Ok(CallOutcome::Done),
+        })
     }
+}
 
-    /// Lets ranks that were woken look, some of them or all. Returns whether any did.
-    pub fn look(
-        &mut self,
-        rng: &mut Rng,
-        all: bool,
-        len: u64,
-        outputs: &mut Vec<FileOutput>,
-    ) -> bool {
-        let mut is_any = false;
-        let events = self.event_count();
-        rng.shuffle(&mut self.sleepers);
-        for mut sleeper in std::mem::take(&mut self.sleepers) {
-            let looks = sleeper.seen != Some(events) && (all || rng.bool());
-            is_any |= looks;
-            if !looks || !self.look_once(&mut sleeper, len, outputs) {
-                self.sleepers.push(sleeper);
-            }
-        }
-        is_any
-    }
-
-    /// Lets a rank look for what it waits for. Returns whether its wait is over; otherwise it
-    /// sleeps.
-    fn look_once(&self, sleeper: &mut Sleeper, len: u64, outputs: &mut Vec<FileOutput>) -> bool {
-        if let Err(error) = self.process_losses(sleeper.ticket.rank) {
-            outputs.push(FileOutput::Answer(sleeper.ticket, Err(error)));
-            return true;
-        }
-        let (seen, mut found) = (self.event_count(), Vec::new());
-        let is_over = self.is_over(sleeper, len, &mut found);
-        outputs.append(&mut found);
-        sleeper.seen = Some(seen);
-        is_over
-    }
-
-    /// Processes lost ranks.
-    fn process_losses(&self, rank: u32) -> Result<(), CollectiveError> {
-        if self.table().has_new_losses()
-            && let Some(table) = self.lock(rank)?
-        {
-            table.process_losses();
-            table.unlock();
-            table.signal_event();
-        }
-        Ok(())
-    }
-
-    fn is_over(&self, sleeper: &mut Sleeper, len: u64, outputs: &mut Vec<FileOutput>) -> bool {
-        let Sleeper { ticket, what, .. } = sleeper;
-        let (table, rank) = (self.table(), ticket.rank);
-        match what {
-            AwaitedEvent::Slot(number, call) => {
-                let held = match self.lock(rank) {
-                    Ok(Some(held)) => held,
-                    Ok(None) => return false,
-                    Err(error) => {
-                        outputs.push(FileOutput::Answer(*ticket, Err(error)));
-                        return true;
-                    }
-                };
-                held.process_losses();
-                let arrived = held.add_call(rank, *number, call, 0);
-                let mut is_decided = false;
-                while arrived == Ok(CallArrival::Recorded) && held.is_round_complete() {
-                    let measure = || {
-                        outputs.push(FileOutput::Measured);
-                        Ok(len)
-                    };
-                    held.decide_round(|| held.measure_for(call, 0, measure));
-                    is_decided = true;
-                }
-                held.unlock();
-                if is_decided {
-                    held.signal_event();
-                }
-                match arrived {
-                    Ok(CallArrival::NoSlot) => false,
-                    Ok(CallArrival::Recorded) => {
-                        // The measurement was made for this round.
-                        let at = outputs
-                            .iter()
-                            .position(|output| matches!(output, FileOutput::Measured));
-                        let counted = FileOutput::Recorded(*ticket, *number, call.clone());
-                        outputs.insert(at.unwrap_or(outputs.len()), counted);
-                        *what = AwaitedEvent::Outcome(*number);
-                        self.is_over(sleeper, len, outputs)
-                    }
-                    Err(error) => {
-                        outputs.push(FileOutput::Answer(*ticket, Err(error)));
-                        true
-                    }
-                }
-            }
-            AwaitedEvent::Outcome(number) => {
-                let Some(outcome) = table.outcome(rank, *number) else { return false };
-                match outcome {
-                    // It is acknowledged when the access is done.
-                    Ok(CallOutcome::Perform { .. } | CallOutcome::Performed { .. })
-                    // The round was not decided, and never will be.
-                    | Err(CollectiveError::Gone { .. } | CollectiveError::Closed { .. }) => {}
-                    _ => {
-                        if self.acknowledge(*number) && table.is_over() {
-                            self.last_to_close.set(Some(rank));
-                        }
-                    }
-                }
-                outputs.push(FileOutput::Answer(*ticket, outcome));
-                true
-            }
-            AwaitedEvent::Range => match self.lock(rank) {
-                Ok(Some(held)) => {
-                    let has_it = held.holds_range(rank);
-                    held.unlock();
-                    if has_it {
-                        outputs.push(FileOutput::Answer(*ticket, Ok(CallOutcome::Done)));
-                    }
-                    has_it
-                }
-                Ok(None) => false,
-                Err(error) => {
-                    outputs.push(FileOutput::Answer(*ticket, Err(error)));
-                    true
-                }
-            },
-        }
-    }
-
-    /// Acknowledges the outcome of a round. Returns whether this rank was the last.
-    fn acknowledge(&self, number: u64) -> bool {
-        let table = self.table();
-        let is_last = table.acknowledge(number);
-        if is_last {
-            table.signal_event();
-        }
-        is_last
-    }
-
-    /// Ends the waits of a rank, because it or the node is lost.
-    pub fn forget(&mut self, rank: u32) {
-        self.sleepers.retain(|sleeper| sleeper.ticket.rank != rank);
-    }
-
-    /// Fails if a rank sleeps whose wait is over.
-    pub fn check_wake_ups(&mut self, len: u64) -> Result<()> {
-        for mut sleeper in std::mem::take(&mut self.sleepers) {
-            let mut outputs = Vec::new();
-            if self.is_over(&mut sleeper, len, &mut outputs) {
-                bail!("rank {} was not woken for {:?}", sleeper.ticket.rank, sleeper.ticket);
-            }
-            self.sleepers.push(sleeper);
-        }
-        Ok(())
-    }
-
-    /// Broadcasts the next chunk of a read for all; `read` reads it.
-    pub fn broadcast(
-        &self,
-        (rank, number): (u32, u64),
-        buffer: &mut Vec<u8>,
-        wanted: u64,
-        read: impl FnOnce(u64, usize) -> Vec<u8>,
-    ) -> Result<Progress, CollectiveError> {
-        self.process_losses(rank)?;
-        let table = self.table();
-        let is_next = |chunk: &BroadcastChunk| chunk.offset == buffer.len() as u64;
-        let next = table.chunks(number, wanted).find(is_next);
-        let mut is_over = next.is_none();
-        if let Some(chunk) = next {
-            if !table.can_produce(chunk) {
-                return Ok(Progress::Sleeps);
-            }
-            let piece = read(chunk.offset, chunk.len);
-            self.memory.put(chunk.buffer_offset, &piece);
-            buffer.extend_from_slice(&piece);
-            table.mark_produced(number);
-            table.mark_consumed(rank, chunk.number.wrapping_add(1));
-            table.signal_event();
-            is_over = piece.len() < chunk.len;
-        }
-        if !is_over {
-            return Ok(Progress::Part);
-        }
-        table.mark_consumed(rank, table.chunks_end(number, wanted));
-        Ok(Progress::All(buffer.len() as u64))
-    }
-
-    /// Receives the next chunk that another rank reads for all; of a write, only its end.
-    pub fn receive(
-        &self,
-        (rank, number): (u32, u64),
-        buffer: &mut Vec<u8>,
-        wanted: Option<u64>,
-    ) -> Result<Progress, CollectiveError> {
-        self.process_losses(rank)?;
-        let table = self.table();
-        let is_next = |(_, chunk): &(u32, BroadcastChunk)| chunk.offset == buffer.len() as u64;
-        let next = wanted.and_then(|len| (0..).zip(table.chunks(number, len)).find(is_next));
-        if let Some((index, chunk)) = next
-            && table.produced_count(number) > index
-        {
-            let mut piece = vec![0; chunk.len];
-            self.memory.get(chunk.buffer_offset, &mut piece);
-            buffer.extend_from_slice(&piece);
-            table.mark_consumed(rank, chunk.number.wrapping_add(1));
-            table.signal_event();
-            return Ok(Progress::Part);
-        }
-        let Some(performed) = table.performed(number) else { return Ok(Progress::Sleeps) };
-        if let Some(len) = wanted {
-            table.mark_consumed(rank, table.chunks_end(number, len));
-        }
-        self.acknowledge(number);
-        performed.map(Progress::All)
-    }
+fn buffer(range: AccessRange) -> Vec<u8> {
+    vec![0; usize::try_from(range.len).unwrap_or(0)]
 }

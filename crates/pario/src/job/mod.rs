@@ -17,7 +17,7 @@ mod sequencer;
 mod shared_file;
 mod shared_open_options;
 mod started_access;
-mod table_member;
+pub(crate) mod table_member;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};

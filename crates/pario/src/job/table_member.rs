@@ -1,36 +1,40 @@
 //! This process as a member of a coordination table, in the job memory.
-//! `pario_proto::CoordinationTable` has the decisions; this module locks, sleeps and wakes.
+//! `pario_proto::CoordinationTable` has the decisions, `pario_net` the lock and the waits.
 
+use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use pario_net::clock::monotonic_ms;
-use pario_net::{SharedMemory, SharedMemoryPart, SharedMemoryShape};
+use pario_net::{
+    ChangeWord, OwnerLock, SharedMemory, SharedMemoryPart, SharedMemoryShape, WaitLimits,
+};
 use pario_proto::{
     AccessRange, BytesUse, Call, CallArrival, CallOutcome, CollectiveError, CoordinationTable,
     DescriptorRequest, JobMemoryId, OPEN_REPLY_LIMIT_BYTES, Seek, Transfer,
 };
 
 use super::files::JobFiles;
-use crate::connection::Watch;
 
-/// The time to spin before sleeping: the awaited rank is usually about to call.
-const SPIN_TIME: Duration = Duration::from_micros(100);
-/// The longest sleeps between two checks of the connection to the node: the first, and later ones.
-const FIRST_PARK: Duration = Duration::from_millis(10);
-const LONGEST_PARK: Duration = Duration::from_millis(200);
+/// How a rank waits at a table. The awaited rank is usually about to call, and may need this core.
+/// Between two sleeps a rank checks its connection to the node.
+const TABLE_WAIT: WaitLimits = WaitLimits {
+    spins: 0,
+    yield_time: Duration::from_micros(100),
+    first_park: Duration::from_millis(10),
+    longest_park: Duration::from_millis(200),
+};
 
 /// The memory of a job, mapped by this process.
-pub(super) struct JobMemory {
+pub struct JobMemory {
     id: JobMemoryId,
     memory: Arc<SharedMemory>,
     /// Only the node marks lost ranks in the memory, so its connection is watched.
-    node: Watch,
+    is_node_connected: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 /// This process as a member of a table in that memory.
-pub(super) struct TableMember {
+#[derive(Debug)]
+pub struct TableMember {
     memory: SharedMemoryPart,
     rank: u32,
     job_memory: Arc<JobMemory>,
@@ -47,7 +51,7 @@ struct TableGuard<'t> {
 
 impl JobMemory {
     /// Asks the node for the memory of a job, and maps it.
-    pub fn attach(files: &JobFiles, id: JobMemoryId) -> Result<Self, String> {
+    pub(super) fn attach(files: &JobFiles, id: JobMemoryId) -> Result<Self, String> {
         let cluster = &files.cluster.shared;
         let request = DescriptorRequest::Memory(id);
         let request = postcard::to_allocvec(&request).unwrap_or_default();
@@ -65,9 +69,21 @@ impl JobMemory {
         let node = cluster.interface().watch().map_err(|error| error.to_string())?;
         let memory = Arc::new(memory);
         match CoordinationTable::attach(memory.part(0).words()) {
-            Some(table) if table.size() == files.job().size() => Ok(Self { id, memory, node }),
+            Some(table) if table.size() == files.job().size() => {
+                Ok(Self::new(id, memory, move || node.is_open()))
+            }
             _ => Err(failed("it belongs to a job of another size")),
         }
+    }
+
+    /// The memory of a job. `is_node_connected` returns false when the node does not mark lost ranks
+    /// in it any more.
+    pub fn new(
+        id: JobMemoryId,
+        memory: Arc<SharedMemory>,
+        is_node_connected: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self { id, memory, is_node_connected: Box::new(is_node_connected) }
     }
 
     /// Whether it has this id.
@@ -86,7 +102,20 @@ impl TableMember {
     }
 
     fn is_node_connected(&self) -> bool {
-        self.job_memory.node.is_open()
+        (self.job_memory.is_node_connected)()
+    }
+
+    /// The time that the table shows: milliseconds by the clock of the machine.
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.memory.now().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn changes(&self) -> ChangeWord<'_> {
+        ChangeWord::new(&self.memory, CoordinationTable::CHANGE_WORD)
+    }
+
+    fn owner_lock(&self) -> OwnerLock<'_> {
+        OwnerLock::new(&self.memory, CoordinationTable::LOCK_WORD)
     }
 
     fn table(&self) -> Result<CoordinationTable<'_>, CollectiveError> {
@@ -107,12 +136,13 @@ impl TableMember {
             {
                 let held = self.lock()?;
                 held.table.process_losses();
-                let arrived = held.table.add_call(self.rank, number, call, monotonic_ms())?;
+                let arrived = held.table.add_call(self.rank, number, call, self.now_ms())?;
                 if arrived == CallArrival::Recorded {
                     let mut is_decided = false;
                     while held.table.is_round_complete() {
                         let table = &held.table;
-                        table.decide_round(|| table.measure_for(call, monotonic_ms(), &measure));
+                        let mine = (self.rank, call);
+                        table.decide_round(|| table.measure_for(mine, self.now_ms(), &measure));
                         is_decided = true;
                     }
                     drop(held);
@@ -172,7 +202,7 @@ impl TableMember {
     /// table of the file.
     pub fn record_call(&self, call: &Call, path: &str) {
         if let Some(table) = CoordinationTable::attach(self.memory.words()) {
-            table.record_call(self.rank, call, path, monotonic_ms());
+            table.record_call(self.rank, call, path, self.now_ms());
         }
     }
 
@@ -183,7 +213,8 @@ impl TableMember {
         measure: impl FnOnce() -> Result<u64, String>,
     ) -> Result<AccessRange, CollectiveError> {
         let (held, call) = (self.lock()?, Call::Transfer(transfer));
-        held.table.transfer(transfer, || held.table.measure_for(&call, monotonic_ms(), measure))
+        let mine = (self.rank, &call);
+        held.table.transfer(transfer, || held.table.measure_for(mine, self.now_ms(), measure))
     }
 
     /// Moves the shared pointer.
@@ -193,7 +224,8 @@ impl TableMember {
         measure: impl FnOnce() -> Result<u64, String>,
     ) -> Result<u64, CollectiveError> {
         let (held, call) = (self.lock()?, Call::Seek(seek));
-        held.table.seek(seek, || held.table.measure_for(&call, monotonic_ms(), measure))
+        let mine = (self.rank, &call);
+        held.table.seek(seek, || held.table.measure_for(mine, self.now_ms(), measure))
     }
 
     /// The shared pointer.
@@ -353,15 +385,15 @@ impl TableMember {
     ) -> Result<R, CollectiveError> {
         let has_it = {
             let held = self.lock()?;
-            held.table.claim_range(self.rank, bytes, monotonic_ms());
+            held.table.claim_range(self.rank, bytes, self.now_ms());
             held.table.holds_range(self.rank)
         };
         let _guard = RangeGuard(self);
         if !has_it {
             let mut seen = None;
-            self.wait(|table| {
-                // Only an event can have freed the bytes.
-                let now = table.event_count();
+            self.wait(|_| {
+                // Only a change can have freed the bytes.
+                let now = self.changes().count();
                 if seen.replace(now) == Some(now) {
                     return None;
                 }
@@ -380,75 +412,45 @@ impl TableMember {
         mut ready: impl FnMut(&CoordinationTable<'_>) -> Option<R>,
     ) -> Result<R, CollectiveError> {
         let table = self.table()?;
-        let began = Instant::now();
-        let mut longest = FIRST_PARK;
-        loop {
-            if let Some(ready) = ready(&table) {
-                return Ok(ready);
-            }
-            if began.elapsed() < SPIN_TIME {
-                // The awaited rank may need this core.
-                std::thread::yield_now();
-                continue;
-            }
-            let words = self.memory.words();
-            words[CoordinationTable::SLEEPERS_WORD].fetch_add(1, Ordering::SeqCst);
-            let seen = words[CoordinationTable::EVENT_WORD].load(Ordering::SeqCst);
-            let is_ready = ready(&table);
-            if is_ready.is_none() && !table.has_new_losses() {
-                self.memory.sleep(CoordinationTable::EVENT_WORD, seen, longest);
-            }
-            words[CoordinationTable::SLEEPERS_WORD].fetch_sub(1, Ordering::SeqCst);
-            if let Some(ready) = is_ready {
-                return Ok(ready);
-            }
-            longest = (longest * 2).min(LONGEST_PARK);
-            if table.is_reset() {
-                return Err(CollectiveError::Reset);
-            }
-            if table.has_new_losses() {
-                self.lock()?.table.process_losses();
-                // Ranks may sleep because of bytes that the lost rank held.
-                self.signal();
-            } else if !self.is_node_connected() {
-                return Err(CollectiveError::Unknown);
-            }
-        }
+        self.changes().wait(&TABLE_WAIT, || match ready(&table) {
+            Some(ready) => Some(Ok(ready)),
+            None => self.process_losses(&table).err().map(Err),
+        })
     }
 
+    /// Processes ranks that the node has marked as lost. Fails if the node is lost, or has reset the
+    /// table.
+    fn process_losses(&self, table: &CoordinationTable<'_>) -> Result<(), CollectiveError> {
+        if table.is_reset() {
+            return Err(CollectiveError::Reset);
+        }
+        if table.has_new_losses() {
+            self.lock()?.table.process_losses();
+            // Ranks may wait for bytes that the lost rank held.
+            self.signal();
+        } else if !self.is_node_connected() {
+            return Err(CollectiveError::Unknown);
+        }
+        Ok(())
+    }
+
+    /// Locks the table. Fails if a rank was lost with the lock: the table may be half changed.
     fn lock(&self) -> Result<TableGuard<'_>, CollectiveError> {
         let table = self.table()?;
-        let held = || TableGuard { member: self, table };
-        if table.try_lock(self.rank, false) {
-            return Ok(held());
-        }
-        let began = Instant::now();
-        while began.elapsed() < SPIN_TIME {
-            std::thread::yield_now();
-            if table.try_lock(self.rank, false) {
-                return Ok(held());
+        self.owner_lock().lock(self.rank, &TABLE_WAIT, |owner| {
+            if table.is_reset() {
+                return Some(CollectiveError::Reset);
             }
-        }
-        loop {
-            if let Some(seen) = table.request_lock() {
-                table.check_lock_holder()?;
-                self.memory.sleep(CoordinationTable::LOCK_WORD, seen, LONGEST_PARK);
-            }
-            if table.try_lock(self.rank, true) {
-                return Ok(held());
-            }
-            if !self.is_node_connected() {
-                return Err(CollectiveError::Unknown);
-            }
-        }
+            let gone = table.is_lost(owner).then_some(CollectiveError::Gone { rank: owner });
+            gone.or_else(|| (!self.is_node_connected()).then_some(CollectiveError::Unknown))
+        })?;
+        Ok(TableGuard { member: self, table })
     }
 
-    /// Wakes the ranks that wait for events.
+    /// Wakes the ranks that wait for changes.
     fn signal(&self) {
-        if let Ok(table) = self.table()
-            && table.signal_event()
-        {
-            self.memory.wake(CoordinationTable::EVENT_WORD, i32::MAX.unsigned_abs());
+        if self.table().is_ok() {
+            self.changes().signal();
         }
     }
 }
@@ -465,8 +467,12 @@ impl Drop for RangeGuard<'_> {
 
 impl Drop for TableGuard<'_> {
     fn drop(&mut self) {
-        if self.table.unlock() {
-            self.member.memory.wake(CoordinationTable::LOCK_WORD, 1);
-        }
+        self.member.owner_lock().unlock(self.member.rank);
+    }
+}
+
+impl fmt::Debug for JobMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobMemory").field("id", &self.id).finish_non_exhaustive()
     }
 }

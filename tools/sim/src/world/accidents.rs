@@ -40,14 +40,23 @@ impl World {
             coordination: CoordinationState::Table(table), lock_died, ..
         }) = &mut self.opening
         {
-            table.forget(rank);
-            if dies_with_lock && is_open && table.die_with_lock(rank) {
+            if table.kill(rank, dies_with_lock && is_open) {
                 *lock_died = Some(rank);
             }
         }
         self.forget_at_table(rank);
         self.network.push(NetworkEvent::Loss(rank));
         Ok(())
+    }
+
+    /// Whether a call of a rank at a table goes on by itself.
+    fn is_at_table(&self, rank: u32, call: u64) -> bool {
+        match &self.opening {
+            Some(OpenedFile { coordination: CoordinationState::Table(table), .. }) => {
+                table.calls_of(rank).contains(&call)
+            }
+            _ => false,
+        }
     }
 
     /// Removes the calls at a table that a rank has not made yet.
@@ -107,20 +116,24 @@ impl World {
     /// Lets a rank notice that its connection is broken: all its requests fail. Its reads and
     /// writes fail too, or go on.
     pub(super) fn broken(&mut self, rank: u32) -> Result<()> {
-        let is_table_lost = match &mut self.opening {
+        let calls = match &mut self.opening {
             Some(OpenedFile {
                 coordination: CoordinationState::Table(table),
                 is_orphan: true,
                 ..
             }) => {
-                table.forget(rank);
-                true
+                table.disconnect(rank);
+                table.calls_of(rank)
             }
-            _ => false,
+            _ => Vec::new(),
         };
-        if is_table_lost {
-            self.forget_at_table(rank);
+        // Its calls fail when their sleeps end, or return what they still find.
+        for call in calls {
+            while self.is_at_table(rank, call) {
+                self.run_at_table(call)?;
+            }
         }
+        self.forget_at_table(rank);
         self.network.retain(|event| !matches!(event, NetworkEvent::Broken(of) if *of == rank));
         let state = &mut self.ranks[rank as usize];
         if !state.is_alive() {
@@ -155,7 +168,6 @@ impl World {
         });
         let failed: Vec<usize> = failed.map(|access| access.step).collect();
         for step in failed {
-            self.ranks[rank as usize].seen = None;
             self.fail(rank, step, &CollectiveError::Unknown)?;
         }
         Ok(())

@@ -57,7 +57,8 @@ impl World {
             return Ok(());
         }
         self.run.answers += 1;
-        state.is_arriving = false;
+        // A rank makes one call at a time; the replies to earlier ones may come at any time.
+        state.is_arriving &= ticket.step + 1 != state.next;
         let outcome = match result {
             Ok(outcome) => outcome,
             Err(error) => return self.fail(ticket.rank, ticket.step, &error),

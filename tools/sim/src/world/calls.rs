@@ -12,7 +12,7 @@ use crate::model::Expected;
 use crate::program::Step;
 use crate::rank::{Access, Phase, Stage};
 use crate::shared_file::{CoordinationState, OpenedFile};
-use crate::table_members::{CallAttempt, TableMembers};
+use crate::table_members::TableMembers;
 
 impl World {
     /// Whether a rank can make a step that moves no bytes.
@@ -90,9 +90,10 @@ impl World {
             Step::Collective(call) => SharedCall::Collective { number: state.rounds, call },
         };
         state.under_way += 1;
+        // At a table, a rank goes on when its call is recorded or placed.
+        state.is_arriving = has_table;
         if let SharedCall::Collective { .. } = call {
             state.rounds += 1;
-            state.is_arriving = has_table;
         }
         let transfer = match &call {
             SharedCall::Transfer(transfer)
@@ -231,23 +232,21 @@ impl World {
         let Some(opening) = self.opening.as_mut().filter(|one| one.index == ticket.opening) else {
             return self.arrive_late(ticket, id, call);
         };
-        let mut outputs = Vec::new();
-        let has_noticed = opening.is_orphan && !self.ranks[ticket.rank as usize].is_cut_off;
-        match &mut opening.coordination {
-            // A rank that knows that the node is gone does nothing at a table.
-            CoordinationState::Table(_) if has_noticed && !is_for_node => {
-                return self.deliver(ticket, Err(CollectiveError::Unknown), Vec::new());
+        if let (CoordinationState::Table(table), false) = (&mut opening.coordination, is_for_node) {
+            if matches!(call, SharedCall::Lock { .. }) && table.has_claim(ticket.rank) {
+                // A rank has one claim at a time.
+                self.network.push(NetworkEvent::Call { ticket, id, call, data, is_for_node });
+                return Ok(());
             }
-            CoordinationState::Table(table) if !is_for_node => {
-                let turn = table.call(ticket, call.clone(), self.file.len(), &mut outputs);
-                if turn == CallAttempt::Locked {
-                    self.network.push(NetworkEvent::Call { ticket, id, call, data, is_for_node });
-                    return Ok(());
-                }
+            table.call(ticket, call.clone());
+            // The model hears of other calls when the table has processed them.
+            if let SharedCall::Close | SharedCall::Leave = call {
+                opening.hear(&ticket, &call);
             }
-            _ => outputs = self.home.call(ticket.rank, id, call.clone(), ticket)?,
+            return Ok(());
         }
-        if opening.lock_died.is_none() && is_for_node != opening.has_table() {
+        let outputs = self.home.call(ticket.rank, id, call.clone(), ticket)?;
+        if !opening.has_table() {
             opening.hear(&ticket, &call);
         }
         self.process(outputs, &data)
@@ -296,8 +295,8 @@ impl World {
         let is_created = self.file.len() == 0 && self.rng.bool();
         let has_table = self.kind == CoordinationKind::Table;
         let (id, memory) = self.home.open(callers, (plan.mode, is_created), has_table)?;
-        let place = memory.map_or(CoordinationState::Node, |memory| {
-            CoordinationState::Table(TableMembers::new(memory))
+        let place = memory.map_or(CoordinationState::Node, |(memory, number)| {
+            CoordinationState::Table(TableMembers::new(&memory, number, self.size))
         });
         self.opening = Some(OpenedFile::new(id, self.opened, plan, place));
         self.opened += 1;
@@ -334,6 +333,14 @@ impl World {
                 FileOutput::Recorded(ticket, number, call) => {
                     opening.record_round_call(&ticket, number, call);
                     self.ranks[ticket.rank as usize].is_arriving = false;
+                }
+                FileOutput::Processed(ticket, call) => match call {
+                    SharedCall::Transfer(_) | SharedCall::Seek(_) => opening.hear(&ticket, &call),
+                    _ => {}
+                },
+                FileOutput::ReadForAll(number, bytes) => opening.read_for_all(number, bytes)?,
+                FileOutput::AccessEnded(ticket, buffer, done) => {
+                    self.end_at_table(ticket, buffer, done)?;
                 }
                 FileOutput::Answer(ticket, result) => self.answer(ticket, result, data)?,
             }

@@ -19,6 +19,7 @@ use crate::model::Contents;
 use crate::program::Plan;
 use crate::rank::{Rank, Stage};
 use crate::shared_file::{CoordinationState, OpenedFile};
+use crate::sim_thread::SimParker;
 
 /// Calls under way of a rank that runs ahead: more than a table has slots for.
 const FAR_AHEAD: usize = 60;
@@ -157,12 +158,13 @@ impl World {
         let accidents = [0, 2, 8][rng.usize(0..3)];
         let slow = rng.bool().then(|| rng.u32(0..size));
         let contents = Contents::new(&file);
+        let parker = SimParker::new(rng.fork());
         let mut world = Self {
             rng,
             kind,
             size,
             ranks: Vec::new(),
-            home: HomeNode::new(size),
+            home: HomeNode::new(size, parker),
             incarnation: 0,
             network: Vec::new(),
             file,
@@ -216,7 +218,7 @@ impl World {
         let moving: Vec<u32> = ranks.filter(|rank| self.can_move(*rank)).collect();
         let kinds = [ready.len(), moving.len(), self.network.len()];
         if kinds == [0; 3] {
-            return Ok(self.look(true)? || self.end_orphans()?);
+            return Ok(self.look(true)? || self.end_lock_waits()? || self.end_orphans()?);
         }
         let kind = loop {
             let kind = self.rng.usize(0..3);
@@ -286,29 +288,53 @@ impl World {
         }
     }
 
-    /// Lets ranks at a table that were woken look, some of them or all. Returns whether any did.
+    /// Lets threads at a table run that can, some of them or all. Returns whether any did.
     fn look(&mut self, all: bool) -> Result<bool> {
-        let Some(OpenedFile { coordination: CoordinationState::Table(table), .. }) =
-            &mut self.opening
+        let Some(OpenedFile { coordination: CoordinationState::Table(table), .. }) = &self.opening
         else {
             return Ok(false);
         };
-        let mut outputs = Vec::new();
-        let is_any = table.look(&mut self.rng, all, self.file.len(), &mut outputs);
-        self.process(outputs, &[])?;
-        Ok(is_any)
+        let calls = table.runnable(&mut self.rng, all);
+        for call in &calls {
+            self.run_at_table(*call)?;
+        }
+        Ok(!calls.is_empty())
+    }
+
+    /// Runs the thread of a call at a table until it stops.
+    fn run_at_table(&mut self, call: u64) -> Result<()> {
+        if let Some(OpenedFile { coordination: CoordinationState::Table(table), .. }) =
+            &mut self.opening
+        {
+            let outputs = table.run(call, &mut self.rng, &self.file)?;
+            self.process(outputs, &[])?;
+        }
+        Ok(())
+    }
+
+    /// Ends the sleeps of ranks that wait for the lock of a table after a rank was lost: it may have
+    /// had the lock, or died before it took the lock for which it was woken. Nothing else can
+    /// happen. Returns whether there were any.
+    fn end_lock_waits(&mut self) -> Result<bool> {
+        let calls =
+            match &self.opening {
+                Some(OpenedFile {
+                    coordination: CoordinationState::Table(table), left, ..
+                }) if !left.is_empty() => table.waiting_for_lock(),
+                _ => Vec::new(),
+            };
+        for call in &calls {
+            self.run_at_table(*call)?;
+        }
+        Ok(!calls.is_empty())
     }
 
     /// Fails if a rank waits although nothing can happen any more.
     fn check_rest(&mut self) -> Result<()> {
-        let len = self.file.len();
-        for rank in 0..self.size {
-            self.check_lane(rank)?;
-        }
         if let Some(OpenedFile { coordination: CoordinationState::Table(table), .. }) =
             &mut self.opening
         {
-            table.check_wake_ups(len)?;
+            table.check_wake_ups()?;
         }
         for (number, rank) in self.ranks.iter().enumerate() {
             let (stage, step) = (rank.stage, rank.next);

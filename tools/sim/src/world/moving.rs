@@ -1,13 +1,12 @@
 //! Bytes that move between ranks and the file, in parts and at any time.
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use pario_proto::{AccessRange, CollectiveError, Mode, SharedCall, Transfer};
 
-use super::{TicketPurpose, World};
+use super::{Ticket, TicketPurpose, World};
 use crate::model::Read;
 use crate::rank::{Access, Phase, Stage};
-use crate::shared_file::{CoordinationState, OpenedFile};
-use crate::table_members::Progress;
+use crate::shared_file::CoordinationState;
 
 impl Access {
     /// An access that waits for its range.
@@ -20,6 +19,7 @@ impl Access {
             range: AccessRange::default(),
             phase: Phase::Asked,
             once: None,
+            is_performer: false,
             buffer: Vec::new(),
             began: 0,
             write: None,
@@ -40,20 +40,16 @@ impl World {
         };
         match first.phase {
             Phase::Placed | Phase::Moving(_) | Phase::Given => true,
-            Phase::Giving | Phase::Getting => match &self.opening {
-                Some(OpenedFile { coordination: CoordinationState::Table(table), .. }) => {
-                    state.seen != Some(table.event_count())
-                }
-                _ => false,
-            },
-            Phase::Asked | Phase::Wanted | Phase::Reported => false,
+            Phase::Giving | Phase::Getting => true,
+            Phase::Asked | Phase::Wanted | Phase::Reported | Phase::AtTable => false,
         }
     }
 
     /// Whether no rank reads or writes.
     pub(super) fn is_quiet(&self) -> bool {
         let mut accesses = self.ranks.iter().flat_map(|rank| &rank.lane);
-        !accesses.any(|access| matches!(access.phase, Phase::Moving(_) | Phase::Giving))
+        !accesses
+            .any(|access| matches!(access.phase, Phase::Moving(_) | Phase::Giving | Phase::AtTable))
     }
 
     /// Continues the first access of a rank.
@@ -73,13 +69,12 @@ impl World {
                 self.call(rank, step, TicketPurpose::Lock, call, Vec::new())
             }
             Phase::Moving(_) => self.move_part(rank),
-            Phase::Giving => self.give(rank),
-            Phase::Getting => self.get(rank),
+            Phase::Giving | Phase::Getting => self.begin_at_table(rank),
             Phase::Given => {
                 self.check_given(&self.ranks[rank as usize].lane[0])?;
                 self.finish_first(rank)
             }
-            Phase::Asked | Phase::Wanted | Phase::Reported => Ok(()),
+            Phase::Asked | Phase::Wanted | Phase::Reported | Phase::AtTable => Ok(()),
         }
     }
 
@@ -238,69 +233,72 @@ impl World {
         self.call(rank, step, TicketPurpose::Report, SharedCall::Performed { number, done }, data)
     }
 
-    /// Reads the next chunk for all.
-    fn give(&mut self, rank: u32) -> Result<()> {
-        let state = &mut self.ranks[rank as usize];
-        let (Some(first), Some(opening)) = (state.lane.front_mut(), &self.opening) else {
-            return Ok(());
-        };
-        let (CoordinationState::Table(table), Some(number)) = (&opening.coordination, first.once)
+    /// Begins to read for all ranks, or to receive what another rank performs for all.
+    fn begin_at_table(&mut self, rank: u32) -> Result<()> {
+        let connection = self.ranks[rank as usize].connection;
+        let (Some(first), Some(opening)) =
+            (self.ranks[rank as usize].lane.front_mut(), &mut self.opening)
         else {
             return Ok(());
         };
-        let (AccessRange { offset, len }, file, step) = (first.range, &self.file, first.step);
-        let events = table.event_count();
-        let given = table.broadcast((rank, number), &mut first.buffer, len, |from, wanted| {
-            let there = file.len().saturating_sub(offset + from).min(wanted as u64);
-            file.read(offset + from, usize::try_from(there).unwrap_or(wanted))
-        });
-        match given {
-            Ok(Progress::Sleeps) => state.seen = Some(events),
-            Ok(Progress::Part) => state.seen = None,
-            Ok(Progress::All(count)) => {
-                state.seen = None;
-                first.phase = Phase::Reported;
-                let Some(first) = state.lane.pop_front() else { return Ok(()) };
-                self.check_read(rank, &first)?;
-                self.ranks[rank as usize].lane.push_front(first);
-                return self.report(rank, step, number, Ok(count), Vec::new());
-            }
-            Err(error) => return self.fail_at_table(rank, step, &error),
+        let (step, what) = (first.step, TicketPurpose::Report);
+        let ticket = Ticket { rank, step, what, opening: opening.index, connection };
+        let (CoordinationState::Table(table), Some(number)) =
+            (&mut opening.coordination, first.once)
+        else {
+            return Ok(());
+        };
+        let phase = std::mem::replace(&mut first.phase, Phase::AtTable);
+        first.is_performer = phase == Phase::Giving;
+        if first.is_performer {
+            let done = opening.performances.get_mut(&number);
+            done.context("no rank performs this round")?.read = Some(Vec::new());
+            table.broadcast(ticket, number, first.range);
+        } else {
+            let range = (!first.transfer.is_write).then_some(first.range);
+            table.receive(ticket, number, range);
         }
         Ok(())
     }
 
-    /// Receives the next chunk of what another rank performs for all.
-    fn get(&mut self, rank: u32) -> Result<()> {
+    /// Ends an access for all at a table.
+    pub(super) fn end_at_table(
+        &mut self,
+        Ticket { rank, step, .. }: Ticket,
+        buffer: Vec<u8>,
+        done: Result<Result<usize, String>, CollectiveError>,
+    ) -> Result<()> {
         let state = &mut self.ranks[rank as usize];
-        let (Some(first), Some(opening)) = (state.lane.front_mut(), &self.opening) else {
-            return Ok(());
-        };
-        let (CoordinationState::Table(table), Some(number)) = (&opening.coordination, first.once)
-        else {
-            return Ok(());
-        };
-        let wanted = (!first.transfer.is_write).then_some(first.range.len);
-        let (events, step) = (table.event_count(), first.step);
-        match table.receive((rank, number), &mut first.buffer, wanted) {
-            Ok(Progress::Sleeps) => state.seen = Some(events),
-            Ok(Progress::Part) => state.seen = None,
-            Ok(Progress::All(count)) => {
-                state.seen = None;
-                first.buffer.truncate(usize::try_from(count)?);
-                self.check_given(&self.ranks[rank as usize].lane[0])?;
-                return self.finish_first(rank);
+        let Some(mut first) = state.lane.pop_front() else { bail!("rank {rank} has no access") };
+        let (is_its, is_performer) = (first.step == step, first.is_performer);
+        ensure!(is_its, "rank {rank} ends step {step} before step {}", first.step);
+        let failed = match done {
+            Ok(Ok(count)) => {
+                first.buffer = buffer;
+                first.buffer.truncate(count);
+                if is_performer {
+                    self.check_read(rank, &first)?;
+                } else {
+                    self.check_given(&first)?;
+                }
+                None
             }
-            Err(error) => return self.fail_at_table(rank, step, &error),
+            // The rank that has failed to read knows why.
+            Ok(Err(_)) => None,
+            Err(error) => Some(error),
+        };
+        self.ranks[rank as usize].lane.push_front(first);
+        match failed {
+            Some(error) => self.fail_at_table(rank, step, &error),
+            None => self.finish_first(rank),
         }
-        Ok(())
     }
 
     /// Ends an access that failed because the performing rank failed.
     fn fail_at_table(&mut self, rank: u32, step: usize, error: &CollectiveError) -> Result<()> {
         let Some(opening) = &self.opening else { return Ok(()) };
-        self.ranks[rank as usize].seen = None;
         let is_due = match error {
+            CollectiveError::Unknown => opening.is_orphan,
             CollectiveError::Gone { rank: gone } => opening.left.contains(gone),
             CollectiveError::NotPerformed { rank: by, .. } => {
                 opening.performances.values().any(|done| done.rank == *by && done.has_failed)
@@ -328,18 +326,6 @@ impl World {
         if let Some(write) = state.lane.remove(at).and_then(|access| access.write) {
             self.contents.give_up(write, self.run.steps, &self.file)?;
         }
-        Ok(())
-    }
-
-    /// Fails if the first access of a rank sleeps although it could go on. Nothing else can happen.
-    pub(super) fn check_lane(&mut self, rank: u32) -> Result<()> {
-        let state = &self.ranks[rank as usize];
-        if state.seen.is_none() || !state.is_alive() {
-            return Ok(());
-        }
-        self.move_bytes(rank)?;
-        let is_asleep = self.ranks[rank as usize].seen.is_some();
-        ensure!(is_asleep, "rank {rank} was not woken for a broadcast");
         Ok(())
     }
 }

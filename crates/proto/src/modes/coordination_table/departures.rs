@@ -90,8 +90,9 @@ impl CoordinationTable<'_> {
         (0..self.size).all(|rank| has_left(rank) != 0 || self.is_lost(rank))
     }
 
-    /// Whether the process of a rank is lost.
+    /// Whether the process of a rank is lost; false for ranks that the table does not have.
     pub fn is_lost(&self, rank: u32) -> bool {
-        self.word(self.member(rank) + member::IS_LOST).load(Ordering::Acquire) != 0
+        rank < self.size
+            && self.word(self.member(rank) + member::IS_LOST).load(Ordering::Acquire) != 0
     }
 }

@@ -2,20 +2,19 @@
 //! memory. The ranks decide their rounds themselves when all of them run on the node's machine.
 //!
 //! The memory is an array of 32-bit words, zero at first. The rank that holds the *lock* changes
-//! it; the lock word contains the rank of its holder, so that the others can detect that it died.
-//! The last word written of a decision publishes it, and ranks read it without the lock. Ranks that
-//! wait sleep on the *event* word, which every change increments.
+//! it. The last word written of a decision publishes it, and ranks read it without the lock. Ranks
+//! that wait sleep until the *change word* counts a change.
 //!
 //! The node that created the table writes only which ranks are lost, and that the table is reset.
 //! It shows the rest to users, and trusts none of it.
 //!
-//! This module is arithmetic on words; the library (`pario::group`) locks, sleeps and wakes.
+//! This module is arithmetic on words. It only reserves the words of the lock and of changes:
+//! `pario_net::OwnerLock` and `pario_net::ChangeWord` use them.
 
 mod broadcast;
 mod departures;
 mod encoding;
 mod last_call;
-mod lock;
 mod pointer;
 mod ranges;
 mod rounds;
@@ -33,7 +32,7 @@ pub use last_call::RecordedCall;
 pub use rounds::CallArrival;
 pub use waits::TableWait;
 
-const VERSION: u32 = 0x5041_5402;
+const VERSION: u32 = 0x5041_5403;
 const ROUNDS: usize = 32;
 
 /// The course and the rounds of one shared file or job, in shared memory.
@@ -57,12 +56,10 @@ impl<'w> CoordinationTable<'w> {
     pub const CHUNK_SLOTS: u32 = 8;
     /// The size of the buffer behind the words.
     pub const BUFFER_BYTES: usize = Self::CHUNK_BYTES * Self::CHUNK_SLOTS as usize;
-    /// The index of the lock word; ranks that wait for the lock sleep on it.
+    /// The index of the lock word, whose owners are ranks.
     pub const LOCK_WORD: usize = head::LOCK;
-    /// The index of the event word; ranks that wait for others sleep on it.
-    pub const EVENT_WORD: usize = head::EVENT;
-    /// The index of the word that counts ranks which sleep on the event word, or are about to.
-    pub const SLEEPERS_WORD: usize = head::SLEEPERS;
+    /// The index of the two words by which ranks wait for changes.
+    pub const CHANGE_WORD: usize = head::CHANGES;
 
     /// The number of words of a table for `size` ranks.
     pub fn word_count(size: u32) -> usize {

@@ -47,10 +47,16 @@ impl CoordinationTable<'_> {
         changed
     }
 
-    /// Runs `measure`, which finds out the size of the file for a call of the rank that holds the
-    /// lock, and shows the call as waiting until it returns.
-    pub fn measure_for<R>(&self, call: &Call, now_ms: u64, measure: impl FnOnce() -> R) -> R {
+    /// Runs `measure`, by which a rank finds out the size of the file for its call, and shows the
+    /// call as waiting until it returns.
+    pub fn measure_for<R>(
+        &self,
+        (rank, call): (u32, &Call),
+        now_ms: u64,
+        measure: impl FnOnce() -> R,
+    ) -> R {
         let (kind, flags, value) = encode(call);
+        self.word(head::MEASURING_RANK).store(rank, Ordering::Relaxed);
         self.word(head::MEASURING_FLAGS).store(flags, Ordering::Relaxed);
         self.put(head::MEASURING_VALUE, value);
         self.put(head::MEASURING_SINCE_MS, now_ms);
@@ -81,7 +87,10 @@ impl CoordinationTable<'_> {
     /// when.
     pub(super) fn measuring_call(&self) -> Option<(u32, Call, u64)> {
         let kind = self.word(head::MEASURING).load(Ordering::Acquire);
-        let rank = self.holder().filter(|rank| kind != 0 && !self.is_lost(*rank))?;
+        let rank = self.word(head::MEASURING_RANK).load(Ordering::Relaxed);
+        if kind == 0 || rank >= self.size || self.is_lost(rank) {
+            return None;
+        }
         let flags = self.word(head::MEASURING_FLAGS).load(Ordering::Relaxed);
         let call = decode(kind, flags, self.number(head::MEASURING_VALUE));
         Some((rank, call, self.number(head::MEASURING_SINCE_MS)))

@@ -14,7 +14,7 @@ use crate::modes::position::{AccessRange, OutOfRange};
 /// The result of adding a call to its round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallArrival {
-    /// Too many rounds are under way: call again after the next event.
+    /// Too many rounds are under way: call again after the next change.
     NoSlot,
     /// The call is recorded.
     Recorded,

@@ -165,8 +165,7 @@ mod tests {
             since_ms: 9,
             cause: WaitCause::Size,
         };
-        assert!(table.try_lock(1, false));
-        table.measure_for(&read, 9, || {
+        table.measure_for((1, &read), 9, || {
             assert_eq!(table.waits(20), [wait(0, vec![(1, read.clone())])]);
         });
         assert_eq!(table.waits(20), []);
@@ -174,7 +173,7 @@ mod tests {
             table.add_call(rank, 0, &read, 7).unwrap();
         }
         table.decide_round(|| {
-            table.measure_for(&read, 9, || {
+            table.measure_for((1, &read), 9, || {
                 let both = vec![(0, read.clone()), (1, read.clone())];
                 assert_eq!(table.waits(20), [wait(0, both)]);
                 Ok(0)

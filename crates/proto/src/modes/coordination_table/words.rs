@@ -5,8 +5,8 @@ pub mod head {
     pub const VERSION: usize = 0;
     pub const SIZE: usize = 1;
     pub const LOCK: usize = 2;
-    pub const EVENT: usize = 3;
-    pub const SLEEPERS: usize = 4;
+    /// Two words.
+    pub const CHANGES: usize = 3;
     pub const BROKEN: usize = 5;
     pub const LOST: usize = 6;
     pub const NOTICED: usize = 7;
@@ -24,6 +24,8 @@ pub mod head {
     pub const MEASURING_FLAGS: usize = 21;
     pub const MEASURING_VALUE: usize = 22;
     pub const MEASURING_SINCE_MS: usize = 24;
+    /// The rank that finds out the size.
+    pub const MEASURING_RANK: usize = 26;
     pub const WORDS: usize = 32;
 }
 
