@@ -234,8 +234,8 @@ impl NodeState {
 
     /// Returns what the namespace says of a file. Waits for an interface node that restarts.
     fn ask_namespace(&self, file: FileId) -> Result<Option<KnownFile>, Failure> {
-        if let Some(names) = &self.names {
-            return names.known_file(file);
+        if let Some(interface) = &self.interface {
+            return interface.known_file(file);
         }
         let deadline = Instant::now() + RESTART_WAIT;
         loop {

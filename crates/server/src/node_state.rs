@@ -71,7 +71,7 @@ pub struct NodeState {
     /// Which grants are valid.
     pub grant_window: RwLock<GrantWindow>,
     /// Set on the interface node.
-    pub names: Option<InterfaceState>,
+    pub interface: Option<InterfaceState>,
     /// The rebuild of the namespace, if the node was started with one.
     pub rebuild: Rebuild,
     pub started: Instant,
@@ -144,8 +144,8 @@ impl NodeState {
     }
 
     /// Returns the state of the interface node; fails on other nodes.
-    pub fn names(&self) -> Result<&InterfaceState, Failure> {
-        self.names.as_ref().ok_or_else(|| Failure::NotInterface {
+    pub fn interface(&self) -> Result<&InterfaceState, Failure> {
+        self.interface.as_ref().ok_or_else(|| Failure::NotInterface {
             node: self.name().to_owned(),
             interface: self.config.nodes[self.config.interface].name.clone(),
         })

@@ -25,24 +25,24 @@ type Position = (DiskId, FileId, SubfileIndex);
 /// Checks the whole cluster. Runs in a thread of its own on the interface node. Files that clients
 /// create or delete during the check cause no finding.
 pub fn check(shared: &Arc<NodeState>, request: CheckRequest) -> Result<CheckReport, Failure> {
-    let names = shared.names()?;
+    let interface = shared.interface()?;
     let mut check = ClusterCheck {
         shared,
-        names,
+        interface,
         request,
         report: CheckReport::default(),
         seen: HashSet::new(),
         extra: BTreeMap::new(),
         silent: HashSet::new(),
-        tombstones: names
+        tombstones: interface
             .namespace
             .tombstones()?
             .into_iter()
             .map(|record| (record.id, record))
             .collect(),
-        started_ns: names.namespace.now_ns(),
+        started_ns: interface.namespace.now_ns(),
     };
-    for problem in names.namespace.problems()? {
+    for problem in interface.namespace.problems()? {
         check.report_finding(FindingKind::Mismatch, FileId::ROOT, None, None, problem, false);
     }
     for node in 0..shared.config.nodes.len() {
@@ -56,7 +56,7 @@ pub fn check(shared: &Arc<NodeState>, request: CheckRequest) -> Result<CheckRepo
 
 struct ClusterCheck<'a> {
     shared: &'a Arc<NodeState>,
-    names: &'a InterfaceState,
+    interface: &'a InterfaceState,
     request: CheckRequest,
     report: CheckReport,
     seen: HashSet<(FileId, u32)>,
@@ -136,7 +136,7 @@ impl ClusterCheck<'_> {
         file: FileId,
         subfiles: Vec<FoundSubfile>,
     ) -> Result<Vec<FoundSubfile>, Failure> {
-        let namespace = &self.names.namespace;
+        let namespace = &self.interface.namespace;
         let tombstones = namespace.tombstones()?;
         if namespace.record(file)?.is_some() || tombstones.iter().any(|record| record.id == file) {
             return Ok(Vec::new());
@@ -168,7 +168,7 @@ impl ClusterCheck<'_> {
 
     /// Compares a subfile with the namespace.
     fn check_subfile(&mut self, found: FoundSubfile) -> Result<(), Failure> {
-        let namespace = &self.names.namespace;
+        let namespace = &self.interface.namespace;
         let Some(record) = namespace.record(found.file)? else {
             if !self.tombstones.contains_key(&found.file) {
                 self.extra.entry(found.file).or_default().push(found);
@@ -274,7 +274,7 @@ impl ClusterCheck<'_> {
     fn check_files(&mut self) -> Result<(), Failure> {
         let mut after = None;
         loop {
-            let files = self.names.namespace.all_files(after, PAGE_FILES)?;
+            let files = self.interface.namespace.all_files(after, PAGE_FILES)?;
             let Some(last) = files.last() else { return Ok(()) };
             after = Some(last.record.id);
             for KnownFile { path, record, .. } in files {
@@ -302,7 +302,7 @@ impl ClusterCheck<'_> {
             if node.is_some_and(|node| self.is_there(node, position)) {
                 continue;
             }
-            if self.names.namespace.record(record.id)?.is_none() {
+            if self.interface.namespace.record(record.id)?.is_none() {
                 return Ok(());
             }
             let text = format!(
@@ -321,13 +321,13 @@ impl ClusterCheck<'_> {
         for record in tombstones {
             // An open file keeps its subfiles; the reaper has not failed if it has not come to them
             // yet.
-            if self.names.open_files.is_deleted_but_open(record.id)
-                || !self.names.subfile_reaper.has_failed(record.id)
+            if self.interface.open_files.is_deleted_but_open(record.id)
+                || !self.interface.subfile_reaper.has_failed(record.id)
             {
                 continue;
             }
             if self.request.is_repair {
-                self.names.subfile_reaper.remove(record.clone());
+                self.interface.subfile_reaper.remove(record.clone());
             }
             let text = "it was deleted, and its subfiles are not all removed yet".to_owned();
             let is_repaired = self.request.is_repair;

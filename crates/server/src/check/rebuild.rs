@@ -184,7 +184,7 @@ impl ClusterCheck<'_> {
             .or_else(|_| FilePath::new(&format!("/recovered/{}", record.id)))
             .map_err(|error| Failure::Invalid(error.to_string()))?;
         let (send, receive) = mpsc::channel();
-        self.names.namespace.restore(path, renames, record, move |restored| {
+        self.interface.namespace.restore(path, renames, record, move |restored| {
             // The receiver below waits for this one message.
             let _ = send.send(restored);
         });
@@ -197,9 +197,9 @@ impl ClusterCheck<'_> {
     /// Writes the result into the descriptions, so that the next rebuild finds it. Disks that
     /// cannot be reached get it later.
     fn write_back(&self, file: FileId) -> Result<(), Failure> {
-        let files = self.names.namespace.known_file(file)?.into_iter().collect();
+        let files = self.interface.namespace.known_file(file)?.into_iter().collect();
         let (send, receive) = mpsc::channel();
-        self.names.description_writer.write(self.shared, files, None, move |is_done| {
+        self.interface.description_writer.write(self.shared, files, None, move |is_done| {
             let _ = send.send(is_done);
         });
         let _ = receive.recv();

@@ -22,7 +22,7 @@ use crate::job_registry::{
 use crate::limits::{RENDEZVOUS_LIMIT_BYTES, Resource};
 use crate::node_state::NodeState;
 use crate::open_files::OpenFile;
-use crate::program::{NamesCall, NodeTask, Operations, plain_reply};
+use crate::program::{NamespaceCall, NodeTask, Operations, plain_reply};
 use crate::reply_sender::ReplySender;
 use crate::sessions::Session;
 use crate::team_rendezvous::TeamRendezvous;
@@ -78,7 +78,7 @@ impl CollectiveService {
         call: JobCall,
         reply: ReplySender,
     ) {
-        if let Err(failure) = self.shared.names() {
+        if let Err(failure) = self.shared.interface() {
             return reply.send(plain_reply(Err(failure)));
         }
         let (space, who) = (session.space, session.identity.clone());
@@ -129,8 +129,8 @@ impl CollectiveService {
 
     /// Handles a call of a process on the locks of an open file.
     pub fn lock_call(&self, session: &Session, request: LockRequest, reply: ReplySender) {
-        let names = match self.shared.names() {
-            Ok(names) => names,
+        let interface = match self.shared.interface() {
+            Ok(interface) => interface,
             Err(failure) => return reply.send(plain_reply(Err(failure))),
         };
         let (node, now_ms) = (self.shared.name(), self.now_ms());
@@ -140,7 +140,7 @@ impl CollectiveService {
             _ => Some(reply),
         };
         let Some(reply) = reply else { return };
-        names.locks.call(node, &names.open_files, session, request, reply, now_ms);
+        interface.locks.call(node, &interface.open_files, session, request, reply, now_ms);
     }
 
     /// Handles a request about the rendezvous of the machines of a job.
@@ -151,7 +151,7 @@ impl CollectiveService {
         call: TeamCall,
     ) -> Result<Reply, Failure> {
         // All machines must ask the same node.
-        self.shared.names()?;
+        self.shared.interface()?;
         check_job_name(&job).map_err(Failure::Invalid)?;
         let job = (session.identity.uid, job);
         match call {
@@ -213,8 +213,8 @@ impl CollectiveService {
                 }
                 FileAction::Measure(shared_file, opened) => self.measure(shared_file, &opened),
                 FileAction::Close(handle, space) => {
-                    if let Some(names) = &self.shared.names {
-                        names.close(handle, space);
+                    if let Some(interface) = &self.shared.interface {
+                        interface.close(handle, space);
                     }
                 }
             }
@@ -234,7 +234,7 @@ impl CollectiveService {
 
     /// Returns the memory of a job, and gives its user access to it.
     fn job_memory(&self, job: &JobKey) -> Option<JobMemoryId> {
-        let now_ns = self.shared.names().ok()?.namespace.now_ns();
+        let now_ns = self.shared.interface().ok()?.namespace.now_ns();
         if !self.registry.has_memory(job) {
             let (own, all) = self.shared.job_memories.count(job.0);
             // Without a job memory, ranks coordinate by messages.
@@ -312,9 +312,9 @@ impl CollectiveService {
             },
             None => NamespaceRequest::Open { path: path.clone(), access },
         };
-        let call = NamesCall { space, who, request };
+        let call = NamespaceCall { space, who, request };
         let this = self.clone();
-        let started = self.run.start_then(self.operations.names, call, move |result| {
+        let started = self.run.start_then(self.operations.namespace, call, move |result| {
             let internal = |why: String| {
                 let node = this.shared.name().to_owned();
                 Failure::Internal { node, why }
@@ -342,7 +342,7 @@ impl CollectiveService {
         mode: Mode,
         opened: Opened,
     ) -> Result<Reply, Failure> {
-        let names = self.shared.names()?;
+        let interface = self.shared.interface()?;
         let OpeningRanks { job, members, are_near } = ranks;
         let spaces: Vec<SpaceId> = members.iter().map(|(space, _)| *space).collect();
         let (record, access) = (&opened.record, opened.grant.access);
@@ -357,7 +357,7 @@ impl CollectiveService {
         let shares = match shares {
             Ok(shares) => shares,
             Err(failure) => {
-                names.close(opened.handle, spaces[0]);
+                interface.close(opened.handle, spaces[0]);
                 return Err(failure);
             }
         };
@@ -368,17 +368,17 @@ impl CollectiveService {
             record: record.clone(),
             access,
         });
-        let handle = names.open_files.open_all(opening.zip(shares));
+        let handle = interface.open_files.open_all(opening.zip(shares));
         // Rank 0 has a new handle instead of this one.
-        let _kept = names.open_files.close(opened.handle, spaces[0]);
+        let _kept = interface.open_files.close(opened.handle, spaces[0]);
         let opened = Opened { handle, ..opened };
-        let now_ns = names.namespace.now_ns();
+        let now_ns = interface.namespace.now_ns();
         let (shared_file, table) =
             self.registry.register_file(&job, path, mode, &opened, (&spaces, are_near), now_ns);
         for space in spaces {
             // A process that was lost in between has no open files.
             if self.shared.sessions.get(space).is_none() {
-                names.remove_client(space);
+                interface.remove_client(space);
                 self.remove_process(space);
             }
         }

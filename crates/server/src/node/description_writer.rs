@@ -105,8 +105,8 @@ impl DescriptionWriter {
         let me = u32::try_from(shared.me).unwrap_or(u32::MAX);
         let (shared, of, waiting) = (shared.clone(), files.clone(), caller.clone());
         let tried = move |described: Option<Described>| {
-            let names = shared.names.as_ref().filter(|_| described.is_some());
-            let (Some(described), Some(names)) = (described, names) else {
+            let interface = shared.interface.as_ref().filter(|_| described.is_some());
+            let (Some(described), Some(interface)) = (described, interface) else {
                 return finish_caller(&waiting, false);
             };
             let (mut is_all, mut done) = (true, Vec::new());
@@ -117,11 +117,11 @@ impl DescriptionWriter {
                 } else {
                     is_all = false;
                     let owed = WriterMessage::Owed { file: file.record.id, disks };
-                    let _ = names.description_writer.messages.send(owed);
+                    let _ = interface.description_writer.messages.send(owed);
                 }
             }
             finish_caller(&waiting, is_all);
-            names.namespace.mark_described(done, log_failure);
+            interface.namespace.mark_described(done, log_failure);
         };
         let started = match here {
             // All disks are on this node, so no other node is asked.
@@ -170,10 +170,10 @@ pub fn run_thread(
     operations: &Operations,
     messages: &Receiver<WriterMessage>,
 ) {
-    let Some(names) = &shared.names else { return };
+    let Some(interface) = &shared.interface else { return };
     let mut thread = WriterThread {
         shared,
-        names,
+        interface,
         run,
         operations,
         callers: Vec::new(),
@@ -186,7 +186,7 @@ pub fn run_thread(
         is_progress: false,
         next_try: Instant::now(),
         last_tried: None,
-        upgrade_after: upgrade_after(names),
+        upgrade_after: upgrade_after(interface),
         is_upgrading: false,
     };
     loop {
@@ -220,8 +220,8 @@ pub fn run_thread(
     }
 }
 
-fn upgrade_after(names: &InterfaceState) -> Option<FileId> {
-    names.namespace.description_cursor().unwrap_or_else(|failure| {
+fn upgrade_after(interface: &InterfaceState) -> Option<FileId> {
+    interface.namespace.description_cursor().unwrap_or_else(|failure| {
         tracing::error!(%failure, "the files of the older namespace are not described on their disks");
         None
     })
@@ -236,7 +236,7 @@ fn finish_caller(caller: &WaitingCaller, is_done: bool) {
 
 struct WriterThread<'a> {
     shared: &'a Arc<NodeState>,
-    names: &'a InterfaceState,
+    interface: &'a InterfaceState,
     run: &'a RunningProgram,
     operations: &'a Operations,
     /// Callers with a deadline.
@@ -290,7 +290,7 @@ impl WriterThread<'_> {
         while batch.len() < RENAMED_BATCH
             && let Some(file) = self.renamed.pop_first()
         {
-            match self.names.namespace.known_file(file) {
+            match self.interface.namespace.known_file(file) {
                 Ok(known) => batch.extend(known),
                 Err(failure) => {
                     tracing::warn!(%failure, "the description of a renamed file keeps the old path")
@@ -307,7 +307,8 @@ impl WriterThread<'_> {
 
     /// Sends the next owed descriptions whose disks can be reached.
     fn try_owed(&mut self) {
-        let page = match self.names.namespace.pending_descriptions(self.last_tried, BATCH_FILES) {
+        let page = match self.interface.namespace.pending_descriptions(self.last_tried, BATCH_FILES)
+        {
             Ok(page) => page,
             Err(failure) => {
                 tracing::warn!(%failure, "the namespace cannot list owed descriptions");
@@ -347,7 +348,7 @@ impl WriterThread<'_> {
 
     /// Describes the next files after an upgrade.
     fn upgrade(&mut self, after: FileId) {
-        let batch = match self.names.namespace.all_files(Some(after), BATCH_FILES) {
+        let batch = match self.interface.namespace.all_files(Some(after), BATCH_FILES) {
             Ok(batch) => batch,
             Err(failure) => {
                 tracing::error!(%failure, "the files of the older namespace are not described on their disks");
@@ -358,7 +359,7 @@ impl WriterThread<'_> {
         let Some(last) = batch.last() else {
             self.upgrade_after = None;
             tracing::info!("all files of the older namespace are described on their disks");
-            return self.names.namespace.set_description_cursor(None, Vec::new(), log_failure);
+            return self.interface.namespace.set_description_cursor(None, Vec::new(), log_failure);
         };
         self.upgrade_after = Some(last.record.id);
         self.is_upgrading = true;
@@ -366,13 +367,13 @@ impl WriterThread<'_> {
     }
 
     fn start(&self, batch: Vec<KnownFile>, why: DescribeReason) {
-        let (messages, files) = (self.names.description_writer.messages.clone(), batch.clone());
+        let (messages, files) = (self.interface.description_writer.messages.clone(), batch.clone());
         let started = self.run.start_then(self.operations.describe, files, move |described| {
             // The thread receives no message after the end.
             let _ = messages.send(WriterMessage::Tried { batch, why, described: described.ok() });
         });
         if started.is_err() {
-            let _ = self.names.description_writer.messages.send(WriterMessage::End);
+            let _ = self.interface.description_writer.messages.send(WriterMessage::End);
         }
     }
 
@@ -392,15 +393,19 @@ impl WriterThread<'_> {
         match why {
             DescribeReason::Owed => {
                 self.is_trying = false;
-                self.names.namespace.mark_described(done, log_failure);
+                self.interface.namespace.mark_described(done, log_failure);
             }
             DescribeReason::Renamed => {
                 self.is_sending_renamed = false;
-                self.names.namespace.mark_described(done, log_failure);
+                self.interface.namespace.mark_described(done, log_failure);
             }
             DescribeReason::Upgrade => {
                 self.is_upgrading = false;
-                self.names.namespace.set_description_cursor(self.upgrade_after, owed, log_failure);
+                self.interface.namespace.set_description_cursor(
+                    self.upgrade_after,
+                    owed,
+                    log_failure,
+                );
             }
         }
     }

@@ -23,7 +23,7 @@ use super::{grant_news, joining, monitor, short_cut};
 use crate::check;
 use crate::config::ShortCut;
 use crate::node_state::{NodeState, RequestTicket};
-use crate::program::{DataCall, NamesCall, NodeTask, Operations, Storage, plain_reply};
+use crate::program::{DataCall, NamespaceCall, NodeTask, Operations, Storage, plain_reply};
 use crate::protocol::NodeProtocol;
 use crate::reply_sender::ReplySender;
 use crate::sessions::Session;
@@ -107,7 +107,7 @@ impl Dispatcher {
             &|| self.shared.sessions.close(space),
             &|| self.shared.calls.remove_client(space),
             &|| self.collectives.remove_process(space),
-            &|| self.shared.names.iter().for_each(|names| names.remove_client(space)),
+            &|| self.shared.interface.iter().for_each(|interface| interface.remove_client(space)),
         ];
         for step in steps {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(step)) {
@@ -135,8 +135,8 @@ impl Dispatcher {
         };
         #[cfg(test)]
         super::panic_tests::panic_if_requested(&session, &request);
-        let needs_names = matches!(request, Request::Namespace(_) | Request::OpenForAll { .. });
-        if needs_names
+        let needs_namespace = matches!(request, Request::Namespace(_) | Request::OpenForAll { .. });
+        if needs_namespace
             && let Some(failure) = self.shared.rebuild.refusal(&self.shared.config, self.shared.me)
         {
             return reply.fail(failure);
@@ -226,7 +226,7 @@ impl Dispatcher {
         // disk.
         let disk = self.shared.disks.disk(call.disk);
         // Only the interface node knows whether the subfile was ever synced.
-        let must_ask_interface = self.shared.names.is_none()
+        let must_ask_interface = self.shared.interface.is_none()
             && call
                 .subfile()
                 .is_some_and(|(grant, part)| !disk.is_known(grant.file, part.subfile.0));
@@ -268,13 +268,13 @@ impl Dispatcher {
         let (space, who) = (session.space, session.identity.clone());
         let task = match request {
             Request::Namespace(request @ NamespaceRequest::SetRights { .. }) => {
-                let call = NamesCall { space, who, request };
+                let call = NamespaceCall { space, who, request };
                 self.start(operations.set_rights, call, reply, ticket);
                 return;
             }
             Request::Namespace(request) => {
-                let call = NamesCall { space, who, request };
-                self.start(operations.names, call, reply, ticket);
+                let call = NamespaceCall { space, who, request };
+                self.start(operations.namespace, call, reply, ticket);
                 return;
             }
             Request::Measure { files } => self.measure(session, files),
@@ -468,7 +468,7 @@ impl Dispatcher {
                 });
             }
             PeerRequest::FindFile { file } => {
-                let known = shared.names().and_then(|names| names.known_file(file));
+                let known = shared.interface().and_then(|interface| interface.known_file(file));
                 return reply.send(plain_reply(known.map(Reply::File)));
             }
             PeerRequest::RepairSubfile { disk, file, subfile } => {

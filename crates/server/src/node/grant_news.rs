@@ -12,21 +12,21 @@ use crate::node_state::NodeState;
 
 /// Loads the epoch and the revocations from the namespace when the interface node starts.
 pub fn load_own_revocations(shared: &NodeState) -> Result<(), Failure> {
-    let names = shared.names()?;
-    let known = names.namespace.revocations()?;
+    let interface = shared.interface()?;
+    let known = interface.namespace.revocations()?;
     let mut window = shared.grant_window.write();
     for revocation in known {
         window.revoke(revocation);
     }
-    window.enter(names.grant_epochs.lock().current());
+    window.enter(interface.grant_epochs.lock().current());
     Ok(())
 }
 
 /// Begins the next grant epoch if it is due: in the namespace first, then here. Runs on the
 /// interface node.
 pub fn begin_due_epoch(shared: &Arc<NodeState>, now: Instant) {
-    let Some(names) = &shared.names else { return };
-    let Some(epoch) = names.grant_epochs.lock().next_due(now) else { return };
+    let Some(interface) = &shared.interface else { return };
+    let Some(epoch) = interface.grant_epochs.lock().next_due(now) else { return };
     begin_epoch(shared, epoch, |result| {
         if let Err(failure) = result {
             tracing::warn!(%failure, "the next grant epoch cannot begin");
@@ -36,7 +36,7 @@ pub fn begin_due_epoch(shared: &Arc<NodeState>, now: Instant) {
 
 /// Begins `count` grant epochs, and waits until they are durable.
 pub fn begin_epochs(shared: &Arc<NodeState>, count: u64) -> Result<(), Failure> {
-    shared.names()?;
+    shared.interface()?;
     for _ in 0..count {
         wait_for(|done| begin_epoch(shared, 0, done)).ok_or_else(|| no_result(shared))??;
     }
@@ -49,14 +49,14 @@ fn begin_epoch(
     epoch: u64,
     done: impl FnOnce(Result<(), Failure>) + Send + 'static,
 ) {
-    let names = match shared.names() {
-        Ok(names) => names,
+    let interface = match shared.interface() {
+        Ok(interface) => interface,
         Err(failure) => return done(Err(failure)),
     };
     let after = shared.clone();
-    names.namespace.begin_grant_epoch(epoch, move |result| {
-        if let Some(names) = &after.names {
-            let mut epochs = names.grant_epochs.lock();
+    interface.namespace.begin_grant_epoch(epoch, move |result| {
+        if let Some(interface) = &after.interface {
+            let mut epochs = interface.grant_epochs.lock();
             match &result {
                 Ok(epoch) => {
                     epochs.begun(*epoch, Instant::now());
@@ -72,10 +72,10 @@ fn begin_epoch(
 /// Returns the current epoch for another node, and whether that node must load all revocations.
 /// Runs on the interface node.
 pub fn grant_news(shared: &NodeState, node: &str) -> Result<Reply, Failure> {
-    let names = shared.names()?;
+    let interface = shared.interface()?;
     let number = number_of(shared, node)?;
-    let must_reload = names.uninformed_nodes.lock().contains(&number);
-    Ok(Reply::GrantNews { epoch: names.grant_epochs.lock().current(), must_reload })
+    let must_reload = interface.uninformed_nodes.lock().contains(&number);
+    Ok(Reply::GrantNews { epoch: interface.grant_epochs.lock().current(), must_reload })
 }
 
 /// Returns a page of revocations for another node. Runs on the interface node, in a thread that may
@@ -86,13 +86,13 @@ pub fn revocations(
     known_epoch: Option<u64>,
     after: Option<FileId>,
 ) -> Result<Reply, Failure> {
-    let names = shared.names()?;
+    let interface = shared.interface()?;
     let number = number_of(shared, node)?;
     if after.is_none() {
         // A later revocation that the node misses adds it again.
-        names.uninformed_nodes.lock().remove(&number);
+        interface.uninformed_nodes.lock().remove(&number);
     }
-    let current = names.grant_epochs.lock().current();
+    let current = interface.grant_epochs.lock().current();
     if let Some(known) = known_epoch.filter(|known| *known > current) {
         tracing::warn!(node, known, current, "a node knows a later grant epoch than the namespace");
         wait_for(|done| begin_epoch(shared, known, done)).ok_or_else(|| no_result(shared))??;
@@ -137,7 +137,7 @@ pub fn load_revocations(shared: &Arc<NodeState>) -> Result<(), Failure> {
 /// Asks the interface node for the epoch; loads all revocations again if this node has missed one.
 pub fn poll_grant_news(shared: &Arc<NodeState>, timeout: Duration) {
     let interface = shared.config.interface;
-    let is_known_here = shared.names.is_some();
+    let is_known_here = shared.interface.is_some();
     if is_known_here || !shared.peers.is_linked(interface) || !shared.peers.has_joined() {
         return;
     }

@@ -47,7 +47,7 @@ pub fn register_own_disks(shared: &Arc<NodeState>) -> Result<(), Failure> {
 /// Admits a node: gives ids to its disks, and returns the map. Runs on the interface node, in a
 /// thread that may wait.
 pub fn admit_node(shared: &Arc<NodeState>, mut joined: NodeInfo) -> Result<Reply, Failure> {
-    let names = shared.names()?;
+    let interface = shared.interface()?;
     let Some(number) = shared.config.nodes.iter().position(|node| node.name == joined.name) else {
         return Err(Failure::Refused {
             node: shared.name().to_owned(),
@@ -55,7 +55,7 @@ pub fn admit_node(shared: &Arc<NodeState>, mut joined: NodeInfo) -> Result<Reply
         });
     };
     for disk in &mut joined.disks {
-        disk.id = disk_id(shared, names, disk.uuid, disk.id)?;
+        disk.id = disk_id(shared, interface, disk.uuid, disk.id)?;
     }
     // A reader of the map must be able to reach the node.
     if number != shared.me
@@ -78,14 +78,14 @@ pub fn admit_node(shared: &Arc<NodeState>, mut joined: NodeInfo) -> Result<Reply
     if number == shared.me {
         shared.disks.set_ids(&joined.disks);
     } else {
-        names.description_writer.note_join();
+        interface.description_writer.note_join();
     }
     Ok(Reply::Joined { map, node: joined })
 }
 
 fn disk_id(
     shared: &NodeState,
-    names: &InterfaceState,
+    interface: &InterfaceState,
     uuid: u128,
     hint: DiskId,
 ) -> Result<DiskId, Failure> {
@@ -93,16 +93,17 @@ fn disk_id(
         node: shared.name().to_owned(),
         why: "the namespace has stopped".to_owned(),
     };
-    let known = names.namespace.disks()?;
+    let known = interface.namespace.disks()?;
     if let Some((_, id)) = known.iter().find(|(known, _)| *known == uuid) {
         return Ok(*id);
     }
     // The namespace was lost, and the disk is not new: layouts of its files name it by this id.
     if hint != NO_ID && !known.iter().any(|(_, id)| *id == hint) {
-        wait_for(|done| names.namespace.restore_disk(uuid, hint, done)).ok_or_else(no_result)??;
+        wait_for(|done| interface.namespace.restore_disk(uuid, hint, done))
+            .ok_or_else(no_result)??;
         return Ok(hint);
     }
-    wait_for(|done| names.namespace.register_disk(uuid, done)).ok_or_else(no_result)?
+    wait_for(|done| interface.namespace.register_disk(uuid, done)).ok_or_else(no_result)?
 }
 
 /// Joins the interface node unless this node has joined over the current link.
@@ -136,7 +137,7 @@ pub fn ensure_joined(shared: &Arc<NodeState>) {
 /// Loads the map from the interface node, if it answers within the timeout.
 pub fn refresh_map(shared: &Arc<NodeState>, timeout: Duration) {
     let interface = shared.config.interface;
-    let is_known_here = shared.names.is_some();
+    let is_known_here = shared.interface.is_some();
     if is_known_here || !shared.peers.is_linked(interface) || !shared.peers.has_joined() {
         return;
     }

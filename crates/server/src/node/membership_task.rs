@@ -24,7 +24,7 @@ pub fn run_thread(shared: &Arc<NodeState>) {
     while !shared.shutdown.is_requested() {
         let now = Instant::now();
         shared.peers.expire(now);
-        if shared.names.is_some() {
+        if shared.interface.is_some() {
             for node in (0..shared.config.nodes.len()).filter(|node| *node != shared.me) {
                 // New files are laid out only over nodes with a link.
                 if !shared.peers.is_linked(node) {
@@ -60,7 +60,7 @@ pub fn run_thread(shared: &Arc<NodeState>) {
 fn peer_watches(shared: &NodeState, now: Instant) -> Vec<(usize, PeerWatch)> {
     let nodes = shared.config.nodes.iter().enumerate();
     let watched = nodes.filter(|(number, _)| {
-        *number != shared.me && (shared.names.is_some() || *number == shared.config.interface)
+        *number != shared.me && (shared.interface.is_some() || *number == shared.config.interface)
     });
     let watch = |(number, node): (usize, &NodeConfig)| {
         let address = node.listen.map(|address| address.to_string()).unwrap_or_default();
@@ -71,5 +71,5 @@ fn peer_watches(shared: &NodeState, now: Instant) -> Vec<(usize, PeerWatch)> {
 
 /// Returns whether a node is part of the cluster, as seen from this one.
 fn is_member(shared: &NodeState, node: usize) -> bool {
-    shared.peers.is_linked(node) && (shared.names.is_some() || shared.peers.has_joined())
+    shared.peers.is_linked(node) && (shared.interface.is_some() || shared.peers.has_joined())
 }

@@ -156,10 +156,11 @@ impl Node {
         };
         missing_namespace::check_role(config, me, missing_namespace)?;
         let mut rebuild = Rebuild::default();
-        let (names, background) = if me == config.interface {
+        let (interface, background) = if me == config.interface {
             rebuild = missing_namespace::decide(own, &disks, missing_namespace)?;
-            let (names, background) = open_names(own, &administrator, config.grant_epoch, clock)?;
-            (Some(names), Some(background))
+            let (interface, background) =
+                open_interface(own, &administrator, config.grant_epoch, clock)?;
+            (Some(interface), Some(background))
         } else {
             (None, None)
         };
@@ -189,13 +190,13 @@ impl Node {
             map: RwLock::new(first_map(config, me, &space)),
             map_file: Mutex::default(),
             grant_window: RwLock::default(),
-            names,
+            interface,
             rebuild,
             started: Instant::now(),
             shutdown: Shutdown::default(),
         });
         joining::load_saved_map(&shared);
-        if shared.names.is_some() {
+        if shared.interface.is_some() {
             grant_news::load_own_revocations(&shared)
                 .and_then(|()| joining::register_own_disks(&shared))
                 .map_err(|failure| NodeError::Other(failure.to_string()))?;
@@ -275,8 +276,8 @@ impl Node {
         let options = PortOptions { credit_bytes: Credit::Bytes(REQUEST_CREDIT_BYTES) };
         let port = RpcServer::new(&self.space, REQUEST_PORT, options)
             .map_err(|error| NodeError::Other(error.to_string()))?;
-        if let Some(names) = &self.shared.names {
-            names.description_writer.connect(&run, operations);
+        if let Some(interface) = &self.shared.interface {
+            interface.description_writer.connect(&run, operations);
         }
         let dispatcher =
             dispatcher::Dispatcher::new(self.shared.clone(), run.clone(), operations, port);
@@ -288,7 +289,7 @@ impl Node {
                 .map(|thread| self.threads.push(thread))
                 .map_err(|error| NodeError::Other(format!("cannot start a thread: {error}")))
         };
-        if self.shared.names.is_none() {
+        if self.shared.interface.is_none() {
             // If the interface node can be reached, this node joins, and loads the revocations,
             // before it serves the first request.
             joining::ensure_joined(&self.shared);
@@ -307,15 +308,15 @@ impl Node {
                 "subfile reaper",
                 Box::new(move || subfile_reaper::run_thread(&shared, &run, &operations, &removals)),
             )?;
-            if let Some(names) = &self.shared.names {
-                let left = names.namespace.tombstones();
+            if let Some(interface) = &self.shared.interface {
+                let left = interface.namespace.tombstones();
                 for record in left.map_err(|failure| NodeError::Other(failure.to_string()))? {
-                    names.subfile_reaper.remove(record);
+                    interface.subfile_reaper.remove(record);
                 }
             }
         }
         let shared = self.shared.clone();
-        if shared.names.is_some() && shared.node().wait_warning.is_some() {
+        if shared.interface.is_some() && shared.node().wait_warning.is_some() {
             start("wait warnings", Box::new(move || watched.warn_of_long_waits()))?;
         }
         if shared.rebuild.is_pending() && shared.config.nodes.len() > 1 {
@@ -398,9 +399,9 @@ impl Drop for Node {
         if !self.shared.shutdown.wait_until_idle(Instant::now() + STOP_WAIT) {
             tracing::warn!("the node stops before some requests have finished");
         }
-        if let Some(names) = &self.shared.names {
-            names.subfile_reaper.stop();
-            names.description_writer.stop(STOP_WAIT);
+        if let Some(interface) = &self.shared.interface {
+            interface.subfile_reaper.stop();
+            interface.description_writer.stop(STOP_WAIT);
         }
         self.notes.remove();
         self.space.close();
@@ -460,7 +461,7 @@ fn read_key(path: &Path) -> Result<Key, NodeError> {
     Key::from_hex(&text).map_err(|error| NodeError::Other(format!("{}: {error}", path.display())))
 }
 
-fn open_names(
+fn open_interface(
     own: &NodeConfig,
     administrator: &Identity,
     grant_epoch: Duration,
@@ -482,7 +483,7 @@ fn open_names(
     let epoch = namespace.grant_epoch().map_err(|failure| NodeError::Other(failure.to_string()))?;
     let grant_epochs = Mutex::new(GrantEpochs::new(epoch, grant_epoch, Instant::now()));
     let uninformed_nodes = Mutex::default();
-    let names = InterfaceState {
+    let interface = InterfaceState {
         namespace,
         open_files,
         locks,
@@ -492,7 +493,7 @@ fn open_names(
         uninformed_nodes,
         next_first_disk,
     };
-    Ok((names, BackgroundReceivers { removals, descriptions }))
+    Ok((interface, BackgroundReceivers { removals, descriptions }))
 }
 
 fn listen(

@@ -90,7 +90,7 @@ impl NodeMonitor {
             problems.push(format!("node {name} is stopping"));
         }
         let interface = &shared.config.nodes[shared.config.interface].name;
-        if shared.names.is_none() {
+        if shared.interface.is_none() {
             if shared.grant_window.read().epoch().is_none() {
                 problems.push(format!(
                     "node {name} has not reached node {interface}, which keeps the namespace, \
@@ -129,7 +129,7 @@ impl std::fmt::Debug for NodeMonitor {
 pub fn status(shared: &NodeState) -> NodeStatus {
     let config = shared.node();
     let (requests, oldest_request_ms) = shared.shutdown.under_way();
-    let names = shared.names.as_ref();
+    let interface = shared.interface.as_ref();
     let cache = shared.disks.cache().stat();
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     NodeStatus {
@@ -137,7 +137,7 @@ pub fn status(shared: &NodeState) -> NodeStatus {
         pid: std::process::id(),
         uptime_ms: u64::try_from(shared.started.elapsed().as_millis()).unwrap_or(u64::MAX),
         is_stopping: shared.shutdown.is_requested(),
-        is_interface: names.is_some(),
+        is_interface: interface.is_some(),
         disks: shared.disks.status(&shared.short_cut_traffic.collect(Instant::now())),
         storage_threads: number(config.storage_threads),
         compute_threads: number(config.compute_threads),
@@ -145,11 +145,11 @@ pub fn status(shared: &NodeState) -> NodeStatus {
         oldest_request_ms,
         clients: shared
             .sessions
-            .status(|space| names.map_or(0, |names| names.open_files.count_of(space))),
-        open_files: names.map_or(0, |names| names.open_files.count()),
-        files: names.and_then(|names| names.namespace.count().ok()).unwrap_or(0),
-        unfinished_deletions: names
-            .and_then(|names| names.namespace.tombstones().ok())
+            .status(|space| interface.map_or(0, |interface| interface.open_files.count_of(space))),
+        open_files: interface.map_or(0, |interface| interface.open_files.count()),
+        files: interface.and_then(|interface| interface.namespace.count().ok()).unwrap_or(0),
+        unfinished_deletions: interface
+            .and_then(|interface| interface.namespace.tombstones().ok())
             .map_or(0, |doomed| doomed.len() as u64),
         cache_bytes: cache.bytes,
         cache_hits: cache.hits,

@@ -72,9 +72,9 @@ pub fn run_thread(
     operations: &Operations,
     messages: &Receiver<ReaperMessage>,
 ) {
-    let Some(names) = &shared.names else { return };
+    let Some(interface) = &shared.interface else { return };
     let mut thread = ReaperThread {
-        names,
+        interface,
         run,
         operations,
         waiting: Vec::new(),
@@ -111,7 +111,7 @@ pub fn run_thread(
 
 /// The state of the thread.
 struct ReaperThread<'a> {
-    names: &'a InterfaceState,
+    interface: &'a InterfaceState,
     run: &'a RunningProgram,
     operations: &'a Operations,
     waiting: Vec<FileRecord>,
@@ -135,7 +135,7 @@ impl ReaperThread<'_> {
             return;
         }
         let batch: Vec<FileRecord> = {
-            let retries = self.names.subfile_reaper.retries.lock();
+            let retries = self.interface.subfile_reaper.retries.lock();
             let after = self.last_retried.map_or(Bound::Unbounded, Bound::Excluded);
             let after = retries.range((after, Bound::Unbounded));
             after.take(BATCH_FILES).map(|(_, record)| record.clone()).collect()
@@ -148,13 +148,13 @@ impl ReaperThread<'_> {
     }
 
     fn start(&self, batch: Vec<FileRecord>, is_retry: bool) {
-        let (messages, files) = (self.names.subfile_reaper.messages.clone(), batch.clone());
+        let (messages, files) = (self.interface.subfile_reaper.messages.clone(), batch.clone());
         let started = self.run.start_then(self.operations.purge, files, move |purged| {
             // The thread receives no message after the end.
             let _ = messages.send(ReaperMessage::Tried { batch, is_retry, purged: purged.ok() });
         });
         if started.is_err() {
-            self.names.subfile_reaper.stop();
+            self.interface.subfile_reaper.stop();
         }
     }
 
@@ -164,7 +164,7 @@ impl ReaperThread<'_> {
         } else {
             self.under_way -= 1;
         }
-        let mut retries = self.names.subfile_reaper.retries.lock();
+        let mut retries = self.interface.subfile_reaper.retries.lock();
         if !purged.failed.is_empty() {
             retries.extend(batch.into_iter().map(|record| (record.id, record)));
             self.next_retry = Instant::now() + RETRY_PERIOD;
@@ -174,7 +174,7 @@ impl ReaperThread<'_> {
             retries.remove(file);
         }
         drop(retries);
-        self.names.namespace.remove_tombstones(purged.files, |forgotten| {
+        self.interface.namespace.remove_tombstones(purged.files, |forgotten| {
             if let Err(failure) = forgotten {
                 tracing::warn!(%failure, "the namespace cannot remove tombstones; they stay until the next start");
             }
@@ -183,7 +183,7 @@ impl ReaperThread<'_> {
 
     /// Returns the time until the next retry; `None` if there is nothing to retry.
     fn next_timeout(&self) -> Option<Duration> {
-        if self.is_retrying || self.names.subfile_reaper.retries.lock().is_empty() {
+        if self.is_retrying || self.interface.subfile_reaper.retries.lock().is_empty() {
             return None;
         }
         Some(self.next_retry.saturating_duration_since(Instant::now()))

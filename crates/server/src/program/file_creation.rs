@@ -36,8 +36,8 @@ pub struct FileCreation {
 impl Interface {
     /// Creates a file and opens it, or opens the existing file.
     pub(super) fn create(&self, creation: FileCreation, next: Continuation<ReplyMessage<Bulk>>) {
-        let (opened, names) = match (self.begin(&creation), self.shared.names()) {
-            (Ok(StartedCreation::New(opened)), Ok(names)) => (opened, names),
+        let (opened, interface) = match (self.begin(&creation), self.shared.interface()) {
+            (Ok(StartedCreation::New(opened)), Ok(interface)) => (opened, interface),
             (Ok(StartedCreation::Open(opened)), _) => {
                 return next.call(plain_reply(Ok(Reply::Opened(opened))));
             }
@@ -45,7 +45,7 @@ impl Interface {
         };
         let this = self.clone();
         let (who, path) = (creation.who.clone(), creation.path.clone());
-        names.namespace.create(who, path, opened.record.clone(), move |created| {
+        interface.namespace.create(who, path, opened.record.clone(), move |created| {
             let failure = match created {
                 Ok(CreateOutcome::New(_)) => {
                     let opened = Opened { is_created: true, ..opened };
@@ -69,12 +69,13 @@ impl Interface {
             CreationPlan::Create(record) => record,
             CreationPlan::Open(opened) => return Ok(StartedCreation::Open(opened)),
         };
-        let names = self.shared.names()?;
+        let interface = self.shared.interface()?;
         let FileCreation { space, who, path, access, .. } = creation;
-        let epoch = names.grant_epochs.lock().issue();
+        let epoch = interface.grant_epochs.lock().issue();
         // The file is open before it has a name, so that its creator can use it even if another
         // client deletes it at once. The creator may use the file, whatever its mode says.
-        self.opened(names, *space, who, path, record, (*access, epoch)).map(StartedCreation::New)
+        self.opened(interface, *space, who, path, record, (*access, epoch))
+            .map(StartedCreation::New)
     }
 
     /// Creates files and opens them, or opens the existing ones. One transaction makes all new
@@ -104,7 +105,8 @@ impl Interface {
                 Err(failure) => results[number] = Some(Err(failure)),
             }
         }
-        let (Some((_, first, _)), Ok(names)) = (planned.first(), self.shared.names()) else {
+        let (Some((_, first, _)), Ok(interface)) = (planned.first(), self.shared.interface())
+        else {
             let why = || "a file was neither created nor refused".to_owned();
             let lost = || Failure::Internal { node: self.shared.name().to_owned(), why: why() };
             let results = results.into_iter().map(|result| result.unwrap_or_else(|| Err(lost())));
@@ -116,7 +118,7 @@ impl Interface {
         };
         let files = planned.iter().map(file).collect();
         let this = self.clone();
-        names.namespace.create_many(who, files, move |created| {
+        interface.namespace.create_many(who, files, move |created| {
             let created = match created {
                 Ok(created) => created,
                 Err(failure) => planned.iter().map(|_| Err(failure.clone())).collect(),
@@ -140,9 +142,9 @@ impl Interface {
 
     /// Decides whether to create a file or to open the existing one.
     fn plan(&self, creation: &FileCreation) -> Result<CreationPlan, Failure> {
-        let names = self.shared.names()?;
+        let interface = self.shared.interface()?;
         let FileCreation { space, who, path, access, is_new, mode, layout } = creation;
-        while let Some(existing) = names.namespace.check_create(who, path)? {
+        while let Some(existing) = interface.namespace.check_create(who, path)? {
             if *is_new {
                 return Err(Failure::Exists { path: path.clone() });
             }
@@ -157,16 +159,16 @@ impl Interface {
                 let (path, why) = (path.to_string(), why.to_owned());
                 return Err(Failure::WrongKind { path, why });
             }
-            match self.open(names, *space, who, path, *access) {
+            match self.open(interface, *space, who, path, *access) {
                 // Another client has deleted the file since the lookup, so this call creates it.
                 Err(Failure::NotFound { .. }) => {}
                 opened => return opened.map(CreationPlan::Open),
             }
         }
-        let layout = self.choose_layout(names, path, layout)?;
-        let now_ns = names.namespace.now_ns();
+        let layout = self.choose_layout(interface, path, layout)?;
+        let now_ns = interface.namespace.now_ns();
         Ok(CreationPlan::Create(FileRecord {
-            id: names.namespace.new_file_id(),
+            id: interface.namespace.new_file_id(),
             kind: creation.layout.kind(),
             layout: Some(layout),
             uid: who.uid,
@@ -182,13 +184,13 @@ impl Interface {
     /// Returns the layout of a new file.
     fn choose_layout(
         &self,
-        names: &InterfaceState,
+        interface: &InterfaceState,
         path: &FilePath,
         choice: &LayoutChoice,
     ) -> Result<Layout, Failure> {
         let bad = |why: String| Failure::Layout { path: path.clone(), why };
         let choose = |choice: &DiskChoice| {
-            let disks = self.choose_disks(names, choice).map_err(bad)?;
+            let disks = self.choose_disks(interface, choice).map_err(bad)?;
             Disks::new(disks).map_err(|error| bad(error.to_string()))
         };
         let layout = match choice {
@@ -222,7 +224,7 @@ impl Interface {
     /// Returns the disks for a new file. Each file begins on another disk.
     fn choose_disks(
         &self,
-        names: &InterfaceState,
+        interface: &InterfaceState,
         choice: &DiskChoice,
     ) -> Result<Vec<DiskId>, String> {
         if let DiskChoice::These(disks) = choice {
@@ -256,7 +258,7 @@ impl Interface {
             DiskChoice::Count(count) => *count as usize,
             _ => usable.len().min(Disks::MAX as usize),
         };
-        let first = names.next_first_disk.fetch_add(1, Ordering::Relaxed);
+        let first = interface.next_first_disk.fetch_add(1, Ordering::Relaxed);
         let first = usize::try_from(first % usable.len() as u64).unwrap_or(0);
         usable.rotate_left(first);
         usable.truncate(count);

@@ -17,37 +17,37 @@ impl Interface {
     /// permissions again.
     pub(super) fn renew(
         &self,
-        names: &InterfaceState,
+        interface: &InterfaceState,
         space: SpaceId,
         who: &Identity,
         handle: u64,
         last: &Grant,
     ) -> Result<Opened, Failure> {
-        let epoch = names.grant_epochs.lock().issue();
-        let (open, is_trusted) = match names.open_files.get(handle, space) {
+        let epoch = interface.grant_epochs.lock().issue();
+        let (open, is_trusted) = match interface.open_files.get(handle, space) {
             Some(open) => (open, true),
-            None => (self.open_file_of(names, space, who, last)?, !is_past(last.epoch, epoch)),
+            None => (self.open_file_of(interface, space, who, last)?, !is_past(last.epoch, epoch)),
         };
         let file = open.record.id;
-        let Some(record) = names.namespace.record(file)? else {
-            if !names.open_files.is_deleted_but_open(file) {
+        let Some(record) = interface.namespace.record(file)? else {
+            if !interface.open_files.is_deleted_but_open(file) {
                 return Err(Failure::Deleted { file });
             }
             // The file is deleted but still open, so its rights cannot change.
             let mut orphan = open.record.clone();
             orphan.rights_version = ORPHAN_RIGHTS_VERSION;
-            return Ok(self.renewed(names, &open, orphan, handle, epoch));
+            return Ok(self.renewed(interface, &open, orphan, handle, epoch));
         };
         if is_trusted && self.is_of_current_rights(last, &record, &open) {
-            return Ok(self.renewed(names, &open, record, handle, epoch));
+            return Ok(self.renewed(interface, &open, record, handle, epoch));
         }
         let stale = || Failure::StaleHandle { node: self.shared.name().to_owned() };
-        let path = names.namespace.path_of(file)?.ok_or_else(stale)?;
-        let record = names.namespace.lookup(&open.identity, &path, open.access)?;
+        let path = interface.namespace.path_of(file)?.ok_or_else(stale)?;
+        let record = interface.namespace.lookup(&open.identity, &path, open.access)?;
         if record.id != file {
             return Err(stale());
         }
-        Ok(self.renewed(names, &open, record, handle, epoch))
+        Ok(self.renewed(interface, &open, record, handle, epoch))
     }
 
     /// Returns whether a grant was issued for the current rights of an open file.
@@ -62,7 +62,7 @@ impl Interface {
     /// Returns the open file that a grant shows, if its handle is unknown.
     fn open_file_of(
         &self,
-        names: &InterfaceState,
+        interface: &InterfaceState,
         space: SpaceId,
         who: &Identity,
         last: &Grant,
@@ -75,14 +75,14 @@ impl Interface {
             return Err(bad("it was given to another user"));
         }
         let deleted = || Failure::Deleted { file: last.file };
-        let record = names.namespace.record(last.file)?.ok_or_else(deleted)?;
-        let path = names.namespace.path_of(last.file)?.ok_or_else(deleted)?;
+        let record = interface.namespace.record(last.file)?.ok_or_else(deleted)?;
+        let path = interface.namespace.path_of(last.file)?.ok_or_else(deleted)?;
         Ok(OpenFile { space, identity: who.clone(), path, record, access: last.access })
     }
 
     fn renewed(
         &self,
-        names: &InterfaceState,
+        interface: &InterfaceState,
         open: &OpenFile,
         record: FileRecord,
         handle: u64,
@@ -90,7 +90,7 @@ impl Interface {
     ) -> Opened {
         let (grants, version) = (&self.shared.grants, record.rights_version);
         let grant = grants.grant(record.id, open.identity.uid, open.access, version, epoch);
-        let renew_after_ms = names.grant_epochs.lock().renew_after_ms();
+        let renew_after_ms = interface.grant_epochs.lock().renew_after_ms();
         Opened { record, grant, handle, is_created: false, renew_after_ms }
     }
 }

@@ -12,7 +12,7 @@ use pario_proto::{
 };
 
 use super::file_creation::FileCreation;
-use super::{NamesCall, RightsChange, plain_reply};
+use super::{NamespaceCall, RightsChange, plain_reply};
 use crate::limits::Resource;
 use crate::namespace::{RightsUpdate, SyncMark};
 use crate::node_state::{InterfaceState, NodeState};
@@ -34,28 +34,28 @@ impl Interface {
     }
 
     /// Serves a namespace request. Replies to a change when it is durable.
-    pub fn serve(&mut self, call: NamesCall, next: Continuation<ReplyMessage<Bulk>>) {
-        let NamesCall { space, who, request } = call;
+    pub fn serve(&mut self, call: NamespaceCall, next: Continuation<ReplyMessage<Bulk>>) {
+        let NamespaceCall { space, who, request } = call;
         let shared = self.shared.clone();
-        let names = match shared.names() {
-            Ok(names) => names,
+        let interface = match shared.interface() {
+            Ok(interface) => interface,
             Err(failure) => return next.call(plain_reply(Err(failure))),
         };
         let done = |next: Continuation<ReplyMessage<Bulk>>| {
             move |result: Result<(), Failure>| next.call(plain_reply(result.map(|()| Reply::Done)))
         };
-        let namespace = &names.namespace;
+        let namespace = &interface.namespace;
         match request {
             NamespaceRequest::Open { path, access } => {
-                let opened = self.open(names, space, &who, &path, access);
+                let opened = self.open(interface, space, &who, &path, access);
                 next.call(plain_reply(opened.map(Reply::Opened)));
             }
             NamespaceRequest::Close { handle } => {
-                names.close(handle, space);
+                interface.close(handle, space);
                 next.call(plain_reply(Ok(Reply::Done)));
             }
             NamespaceRequest::Renew { handle, grant } => {
-                let renewed = self.renew(names, space, &who, handle, &grant);
+                let renewed = self.renew(interface, space, &who, handle, &grant);
                 next.call(plain_reply(renewed.map(Reply::Opened)));
             }
             NamespaceRequest::MarkSynced { grant, subfiles } => match self.check_mark(&who, &grant)
@@ -64,7 +64,7 @@ impl Interface {
                 Err(failure) => next.call(plain_reply(Err(failure))),
             },
             NamespaceRequest::Stat { path } => {
-                let epoch = names.grant_epochs.lock().issue();
+                let epoch = interface.grant_epochs.lock().issue();
                 let found = namespace.lookup(&who, &path, Access::LOOK);
                 next.call(plain_reply(found.map(|record| {
                     let grant = self.look_grant(&who, &record, epoch);
@@ -73,7 +73,7 @@ impl Interface {
             }
             NamespaceRequest::List { path, after, limit } => {
                 let limit = (limit as usize).min(NAMES_LISTED);
-                let epoch = names.grant_epochs.lock().issue();
+                let epoch = interface.grant_epochs.lock().issue();
                 let listed = namespace.list(&who, &path, after.as_deref(), limit);
                 next.call(plain_reply(listed.map(|(entries, is_more)| {
                     let grant =
@@ -100,8 +100,8 @@ impl Interface {
                 let shared = shared.clone();
                 namespace.rename(who, from, to, move |renamed| {
                     done(next)(renamed.map(|renamed| {
-                        if let (Some(file), Some(names)) = (renamed.file, &shared.names) {
-                            names.description_writer.note_rename(file);
+                        if let (Some(file), Some(interface)) = (renamed.file, &shared.interface) {
+                            interface.description_writer.note_rename(file);
                         }
                         if let Some(record) = renamed.replaced {
                             release(&shared, record);
@@ -118,7 +118,7 @@ impl Interface {
             }
             NamespaceRequest::OpenMany { paths, access } => {
                 next.call(plain_reply(self.check_count(paths.len()).map(|()| {
-                    let open = |path| self.open(names, space, &who, path, access);
+                    let open = |path| self.open(interface, space, &who, path, access);
                     Reply::OpenedMany(paths.iter().map(open).collect())
                 })));
             }
@@ -134,7 +134,7 @@ impl Interface {
             }
             NamespaceRequest::CloseMany { handles } => {
                 let closed = self.check_count(handles.len()).map(|()| {
-                    handles.into_iter().for_each(|handle| names.close(handle, space));
+                    handles.into_iter().for_each(|handle| interface.close(handle, space));
                     Reply::Done
                 });
                 next.call(plain_reply(closed));
@@ -195,15 +195,15 @@ impl Interface {
     }
 
     /// Changes rights; the next steps of the operation revoke older grants on all nodes.
-    pub fn set_rights(&mut self, call: NamesCall, next: Continuation<RightsChange>) {
+    pub fn set_rights(&mut self, call: NamespaceCall, next: Continuation<RightsChange>) {
         let change = |shared: &NodeState, result: Result<FileRecord, Failure>| {
             let (nodes, epoch) =
                 (nodes_of(shared, result.as_ref().ok()), shared.known_grant_epoch());
             RightsChange { result, epoch, nodes, untold: Vec::new() }
         };
         let shared = self.shared.clone();
-        let names = match shared.names() {
-            Ok(names) => names,
+        let interface = match shared.interface() {
+            Ok(interface) => interface,
             Err(failure) => return next.call(change(&shared, Err(failure))),
         };
         let NamespaceRequest::SetRights { path, mode, uid, gid } = call.request else {
@@ -211,9 +211,9 @@ impl Interface {
         };
         let (after, who, of) = (shared.clone(), call.who, path.clone());
         let (update, by) = (RightsUpdate { mode, uid, gid }, who.uid);
-        names.namespace.set_rights(who, path, update, move |result| {
-            if let (Ok(changed), Some(names)) = (&result, &after.names) {
-                names.grant_epochs.lock().note_revocation();
+        interface.namespace.set_rights(who, path, update, move |result| {
+            if let (Ok(changed), Some(interface)) = (&result, &after.interface) {
+                interface.grant_epochs.lock().note_revocation();
                 let client = after.sessions.name_of(call.space).unwrap_or_default();
                 after.audit.note_rights((by, &client), &of, &changed.before, &changed.after);
             }
@@ -224,12 +224,13 @@ impl Interface {
     /// Writes new rights into the descriptions of the file. Disks that do not answer in time get
     /// them later.
     pub fn describe_rights(&mut self, change: RightsChange, next: Continuation<RightsChange>) {
-        let Some(names) = &self.shared.names else { return next.call(change) };
-        let known = change.result.as_ref().ok().map(|record| names.namespace.known_file(record.id));
+        let Some(interface) = &self.shared.interface else { return next.call(change) };
+        let known =
+            change.result.as_ref().ok().map(|record| interface.namespace.known_file(record.id));
         match known {
             Some(Ok(Some(file))) => {
                 let (files, wait) = (vec![file], Some(DESCRIBE_WAIT));
-                names
+                interface
                     .description_writer
                     .write(&self.shared, files, wait, move |_| next.call(change));
             }
@@ -239,22 +240,24 @@ impl Interface {
 
     pub(super) fn open(
         &self,
-        names: &InterfaceState,
+        interface: &InterfaceState,
         space: SpaceId,
         who: &Identity,
         path: &FilePath,
         access: Access,
     ) -> Result<Opened, Failure> {
-        let epoch = names.grant_epochs.lock().issue();
-        let record = names.namespace.lookup(who, path, access)?;
+        let epoch = interface.grant_epochs.lock().issue();
+        let record = interface.namespace.lookup(who, path, access)?;
         if record.kind == FileKind::Directory {
             return Err(Failure::IsADirectory { path: path.clone() });
         }
-        let opened = self.opened(names, space, who, path, record, (access, epoch))?;
+        let opened = self.opened(interface, space, who, path, record, (access, epoch))?;
         // Another client may have deleted the file between the lookup and the registration of the
         // handle.
         let file = opened.record.id;
-        if names.namespace.record(file)?.is_none() && !names.open_files.is_deleted_but_open(file) {
+        if interface.namespace.record(file)?.is_none()
+            && !interface.open_files.is_deleted_but_open(file)
+        {
             close_failed_open(&self.shared, opened.handle, space);
             return Err(Failure::NotFound { path: path.clone() });
         }
@@ -263,7 +266,7 @@ impl Interface {
 
     pub(super) fn opened(
         &self,
-        names: &InterfaceState,
+        interface: &InterfaceState,
         space: SpaceId,
         who: &Identity,
         path: &FilePath,
@@ -275,8 +278,8 @@ impl Interface {
         let grant = grants.grant(record.id, who.uid, access, version, epoch);
         let (identity, path) = (who.clone(), path.clone());
         let file = OpenFile { space, identity, path, record: record.clone(), access };
-        let handle = names.open_files.open(file, share);
-        let renew_after_ms = names.grant_epochs.lock().renew_after_ms();
+        let handle = interface.open_files.open(file, share);
+        let renew_after_ms = interface.grant_epochs.lock().renew_after_ms();
         Ok(Opened { record, grant, handle, is_created: false, renew_after_ms })
     }
 
@@ -298,27 +301,27 @@ fn mark_synced(
     subfiles: Vec<SubfileIndex>,
     done: impl FnOnce(Result<(), Failure>) + Send + 'static,
 ) {
-    let names = match shared.names() {
-        Ok(names) => names,
+    let interface = match shared.interface() {
+        Ok(interface) => interface,
         Err(failure) => return done(Err(failure)),
     };
-    match names.namespace.if_newly_synced(file, &subfiles) {
+    match interface.namespace.if_newly_synced(file, &subfiles) {
         Ok(Some(known)) if known.record.first_synced_count() > 1 => {
             let of = shared.clone();
-            names.description_writer.write(shared, vec![known], None, move |is_done| {
-                match of.names() {
-                    Ok(names) => {
-                        let is_description_pending = !is_done;
-                        let mark = SyncMark { file, subfiles, is_description_pending };
-                        names.namespace.mark_synced(mark, done);
-                    }
-                    Err(failure) => done(Err(failure)),
+            interface.description_writer.write(shared, vec![known], None, move |is_done| match of
+                .interface()
+            {
+                Ok(interface) => {
+                    let is_description_pending = !is_done;
+                    let mark = SyncMark { file, subfiles, is_description_pending };
+                    interface.namespace.mark_synced(mark, done);
                 }
+                Err(failure) => done(Err(failure)),
             });
         }
         Ok(_) => {
             let mark = SyncMark { file, subfiles, is_description_pending: false };
-            names.namespace.mark_synced(mark, done);
+            interface.namespace.mark_synced(mark, done);
         }
         Err(failure) => done(Err(failure)),
     }
@@ -331,15 +334,15 @@ fn mark_many_synced(
     files: Vec<Result<(FileId, Vec<SubfileIndex>), Failure>>,
     done: impl FnOnce(Result<Vec<Result<(), Failure>>, Failure>) + Send + 'static,
 ) {
-    let names = match shared.names() {
-        Ok(names) => names,
+    let interface = match shared.interface() {
+        Ok(interface) => interface,
         Err(failure) => return done(Err(failure)),
     };
     let mut results: Vec<Result<(), Failure>> = Vec::with_capacity(files.len());
     let (mut numbers, mut marks, mut described) = (Vec::new(), Vec::new(), Vec::new());
     for (number, file) in files.into_iter().enumerate() {
         let news = file.and_then(|(file, subfiles)| {
-            let news = names.namespace.if_newly_synced(file, &subfiles)?;
+            let news = interface.namespace.if_newly_synced(file, &subfiles)?;
             Ok(news
                 .map(|known| (known, SyncMark { file, subfiles, is_description_pending: false })))
         });
@@ -363,14 +366,14 @@ fn mark_many_synced(
     }
     let of = shared.clone();
     let mark = move |is_described: bool| {
-        let names = match of.names() {
-            Ok(names) => names,
+        let interface = match of.interface() {
+            Ok(interface) => interface,
             Err(failure) => return done(Err(failure)),
         };
         for mark in &mut marks {
             mark.is_description_pending &= !is_described;
         }
-        names.namespace.mark_synced_many(marks, move |marked| {
+        interface.namespace.mark_synced_many(marks, move |marked| {
             done(marked.map(|marked| {
                 for (number, marked) in numbers.into_iter().zip(marked) {
                     results[number] = marked;
@@ -381,7 +384,7 @@ fn mark_many_synced(
     };
     match described.is_empty() {
         true => mark(true),
-        false => names.description_writer.write(shared, described, None, mark),
+        false => interface.description_writer.write(shared, described, None, mark),
     }
 }
 
@@ -396,16 +399,16 @@ fn nodes_of(shared: &NodeState, record: Option<&FileRecord>) -> Vec<(String, boo
 
 /// Removes the subfiles of a deleted file when no client has it open.
 fn release(shared: &NodeState, record: FileRecord) {
-    let Some(names) = &shared.names else { return };
-    names.grant_epochs.lock().note_revocation();
-    if let Some(record) = names.open_files.delete(record) {
-        names.subfile_reaper.remove(record);
+    let Some(interface) = &shared.interface else { return };
+    interface.grant_epochs.lock().note_revocation();
+    if let Some(record) = interface.open_files.delete(record) {
+        interface.subfile_reaper.remove(record);
     }
 }
 
 /// Closes a file whose opening has failed.
 pub(super) fn close_failed_open(shared: &NodeState, handle: u64, space: SpaceId) {
-    if let Some(names) = &shared.names {
-        names.close(handle, space);
+    if let Some(interface) = &shared.interface {
+        interface.close(handle, space);
     }
 }

@@ -52,9 +52,9 @@ pub struct Operations {
     /// Reads or changes the bytes or extents of a subfile.
     pub data: OperationRef<DataCall, ReplyMessage<Bulk>>,
     /// Serves a namespace request, except changes of rights.
-    pub names: OperationRef<NamesCall, ReplyMessage<Bulk>>,
+    pub namespace: OperationRef<NamespaceCall, ReplyMessage<Bulk>>,
     /// Changes rights, and revokes older grants on all nodes.
-    pub set_rights: OperationRef<NamesCall, ReplyMessage<Bulk>>,
+    pub set_rights: OperationRef<NamespaceCall, ReplyMessage<Bulk>>,
     /// Removes the subfiles of deleted files on all nodes.
     pub purge: OperationRef<Vec<FileRecord>, Purged>,
     /// Writes what the namespace says of files into their descriptions on all nodes.
@@ -116,7 +116,7 @@ impl DataCall {
 
 /// A namespace request.
 #[derive(Clone, Debug)]
-pub struct NamesCall {
+pub struct NamespaceCall {
     /// The address space of the client.
     pub space: SpaceId,
     /// The identity of the client.
@@ -125,7 +125,7 @@ pub struct NamesCall {
     pub request: NamespaceRequest,
 }
 
-impl Token for NamesCall {}
+impl Token for NamespaceCall {}
 
 /// A change of rights on its way to all nodes.
 #[derive(Clone, Debug)]
@@ -186,8 +186,8 @@ pub fn launch(shared: &Arc<NodeState>) -> Result<(RunningProgram, Operations), N
     let data = program.operation("data", |b| {
         b.on(storage.at(|call: &DataCall| call.thread)).run(Storage::serve).named("serve")
     });
-    let names =
-        program.operation("names", |b| b.on(interface).run_async(Interface::serve).named("serve"));
+    let namespace = program
+        .operation("namespace", |b| b.on(interface).run_async(Interface::serve).named("serve"));
     let state = shared.clone();
     let subfile_tasks = program.operation("subfile tasks", |b| {
         b.on(proxies.thread(me))
@@ -282,7 +282,7 @@ pub fn launch(shared: &Arc<NodeState>) -> Result<(RunningProgram, Operations), N
         run,
         Operations {
             data,
-            names,
+            namespace,
             set_rights,
             purge,
             describe,

@@ -42,9 +42,9 @@ impl NodeProxy {
         let shared = self.shared.clone();
         self.shared.peers.ask_then(node, Request::Peer(request), move |answer| {
             let result = answer.and_then(|answer| answer.result).map(|_| ());
-            if let (true, Err(failure), Some(names)) = (is_revocation, &result, &shared.names) {
+            if let (true, Err(failure), Some(interface)) = (is_revocation, &result, &shared.interface) {
                 tracing::warn!(%failure, "a node has not acknowledged a change of rights; it will load all revocations");
-                names.uninformed_nodes.lock().insert(node);
+                interface.uninformed_nodes.lock().insert(node);
             }
             next.call(TaskOutcome { node, result });
         });

@@ -14,7 +14,7 @@ const SEARCH_PERIOD: Duration = Duration::from_secs(1);
 impl CollectiveService {
     /// The jobs that a client may see.
     pub fn jobs(&self, session: &Session) -> Result<Reply, Failure> {
-        self.shared.names()?;
+        self.shared.interface()?;
         let mut jobs = self.registry.jobs(self.now_ms());
         if let Some(uid) = self.visible_uid(session) {
             jobs.retain(|job| job.uid == uid);
@@ -24,7 +24,7 @@ impl CollectiveService {
 
     /// The waits for locks that a client may see.
     pub fn lock_waits(&self, session: &Session) -> Result<Reply, Failure> {
-        self.shared.names()?;
+        self.shared.interface()?;
         let mut waits = self.all_lock_waits();
         if let Some(uid) = self.visible_uid(session) {
             waits.retain(|wait| wait.uid == uid);
@@ -34,7 +34,7 @@ impl CollectiveService {
 
     /// Ends jobs and shared files; their waiting calls fail.
     pub fn reset(&self, session: &Session, files: &[FilePath]) -> Result<Reply, Failure> {
-        self.shared.names()?;
+        self.shared.interface()?;
         let reset = self.registry.reset(self.visible_uid(session), files);
         self.act_for_jobs(reset.job_actions);
         self.act_for_files(reset.file_actions, &[]);
@@ -72,8 +72,8 @@ impl CollectiveService {
     }
 
     fn all_lock_waits(&self) -> Vec<LockWait> {
-        let Some(names) = &self.shared.names else { return Vec::new() };
-        names.locks.waits(&names.open_files, &self.shared.sessions, self.now_ms())
+        let Some(interface) = &self.shared.interface else { return Vec::new() };
+        interface.locks.waits(&interface.open_files, &self.shared.sessions, self.now_ms())
     }
 
     /// The user whose jobs a client may see; `None` for all users.
