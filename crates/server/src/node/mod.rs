@@ -158,7 +158,8 @@ impl Node {
         let mut rebuild = Rebuild::default();
         let (names, background) = if me == config.interface {
             rebuild = missing_namespace::decide(own, &disks, missing_namespace)?;
-            let (names, background) = open_names(own, &administrator, config.grant_epoch, clock)?;
+            let (names, background) =
+                open_names(own, &administrator, config.grant_epoch, clock.clone())?;
             (Some(names), Some(background))
         } else {
             (None, None)
@@ -183,7 +184,7 @@ impl Node {
             calls: Calls::default(),
             peers: Peers::new(config, me, administrator.clone(), key),
             strangers: Strangers::default(),
-            audit: Arc::new(open_audit(own)?),
+            audit: Arc::new(open_audit(own, clock)?),
             events: Arc::default(),
             administrator,
             map: RwLock::new(first_map(config, me, &space)),
@@ -433,11 +434,11 @@ fn administrator() -> Identity {
     Identity { uid: rustix::process::geteuid().as_raw(), gids }
 }
 
-fn open_audit(own: &NodeConfig) -> Result<AuditLog, NodeError> {
+fn open_audit(own: &NodeConfig, clock: WallClock) -> Result<AuditLog, NodeError> {
     if !own.audit {
         return Ok(AuditLog::off());
     }
-    AuditLog::open(&own.data, &own.name)
+    AuditLog::open(&own.data, &own.name, clock)
         .map_err(|error| NodeError::io(&own.data.join("audit.log"), error))
 }
 
