@@ -4,6 +4,10 @@
 //! alignment; both are settled here once. Memory comes from the kernel in slabs, cut into pieces of
 //! one size; a slab goes back when all its pieces are gone. A [`BufferPool`] keeps at most its limit
 //! of idle bytes.
+//!
+//! `pario_net::BulkBuffer` comes from a second pool of such memory: neither crate depends on the
+//! other, and a pool that the server injected into both would put a trait with an unsafe contract
+//! between every buffer and its memory.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
