@@ -147,8 +147,8 @@ fn creates_and_deletes_are_whole_or_not_at_all_whoever_dies() {
 #[test]
 fn ids_are_new_and_nothing_is_lost_when_the_clock_jumps() {
     use pario_proto::{Access, FileId, FilePath, Identity};
-    use pario_server::metadata::Redb;
-    use pario_server::namespace::{Clock, Namespace};
+    use pario_server::metadata::RedbStore;
+    use pario_server::namespace::{Namespace, WallClock};
 
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("namespace.redb");
@@ -158,11 +158,11 @@ fn ids_are_new_and_nothing_is_lost_when_the_clock_jumps() {
     let mut ids: BTreeSet<FileId> = BTreeSet::new();
     for (start, seconds) in jumps.into_iter().enumerate() {
         let now_ns = Arc::new(AtomicU64::new(seconds * 1_000_000_000));
-        let clock = Clock::new({
+        let clock = WallClock::new({
             let now_ns = now_ns.clone();
             move || now_ns.load(Ordering::SeqCst)
         });
-        let store = Redb::open(&path).unwrap();
+        let store = RedbStore::open(&path).unwrap();
         let namespace = Namespace::open(Arc::new(store), "alpha", &who, clock).unwrap();
         for step in 0..20_u64 {
             // It goes back while the node runs as well.
