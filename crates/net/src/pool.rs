@@ -4,6 +4,10 @@
 //! to a disk as it is. All spaces of a process share one pool. It keeps at most
 //! [`IDLE_LIMIT_BYTES`], and hands out the memory that came back last, because that is still in the
 //! processor's cache.
+//!
+//! `pario_store::BufferPool` is a second pool of such memory: neither crate depends on the
+//! other, and a pool that the server injected into both would put a trait with an unsafe contract
+//! between every buffer and its memory.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::BTreeMap;

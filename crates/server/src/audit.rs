@@ -28,6 +28,8 @@ pub use log_file::FILE_LIMIT_BYTES;
 use log_file::LogFile;
 use rate_limiter::RateLimiter;
 
+use crate::namespace::WallClock;
+
 /// The most events in the queue.
 const QUEUE_LIMIT: usize = 1024;
 /// The interval at which the thread looks at delayed events.
@@ -101,12 +103,13 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl AuditLog {
-    /// Opens the log of a node in its data directory, and starts the writer thread.
-    pub fn open(data: &Path, node: &str) -> io::Result<Self> {
+    /// Opens the log of a node in its data directory, and starts the writer thread. The lines carry the
+    /// time of `clock`.
+    pub fn open(data: &Path, node: &str, clock: WallClock) -> io::Result<Self> {
         let file = LogFile::open(&data.join("audit.log"), FILE_LIMIT_BYTES)?;
         let (queue, events) = sync_channel(QUEUE_LIMIT);
         let lost = Arc::new(AtomicU64::new(0));
-        let mut writer = AuditWriter { node: node.to_owned(), file, lost: lost.clone() };
+        let mut writer = AuditWriter { node: node.to_owned(), file, lost: lost.clone(), clock };
         let thread = std::thread::Builder::new().name("audit".to_owned());
         let thread = thread.spawn(move || writer.run(&events))?;
         Ok(Self { queue: Some(queue), lost, writer: Mutex::new(Some(thread)) })
@@ -219,6 +222,7 @@ struct AuditWriter {
     node: String,
     file: LogFile,
     lost: Arc<AtomicU64>,
+    clock: WallClock,
 }
 
 impl AuditWriter {
@@ -248,7 +252,7 @@ impl AuditWriter {
     fn write(&mut self, event: &AuditEvent, count: u64) {
         let lost = self.lost.swap(0, Ordering::Relaxed);
         let line = AuditLine {
-            time: jiff::Timestamp::now().to_string(),
+            time: timestamp(self.clock.now_ns()),
             node: &self.node,
             kind: event.kind,
             user: event.uid,
@@ -267,6 +271,12 @@ impl AuditWriter {
             tracing::warn!(%error, "the node cannot write its audit log");
         }
     }
+}
+
+/// Formats nanoseconds since 1970 in RFC 3339.
+fn timestamp(now_ns: u64) -> String {
+    let timestamp = jiff::Timestamp::from_nanosecond(i128::from(now_ns)).unwrap_or_default();
+    timestamp.to_string()
 }
 
 /// Returns the first [`TEXT_LIMIT`] characters of a text.

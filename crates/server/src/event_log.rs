@@ -115,7 +115,7 @@ impl EventLog {
     }
 }
 
-/// Returns the address of a peer without its port, which tells the administrator nothing.
+/// Returns the address of a peer without its port, which means nothing to the administrator.
 fn without_port(peer: &str) -> &str {
     match peer.parse::<std::net::SocketAddr>() {
         Ok(address) => {

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 /// A limited resource of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Resource {
-    /// Clients that have said hello.
+    /// Connected clients.
     Sessions,
     /// Open files at the interface node.
     Handles,
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(one.used(Resource::Locks), 10);
         share.resize(3).unwrap();
         share.resize(Resource::Locks.limit().per_user + 1).unwrap_err();
-        assert_eq!(one.used(Resource::Locks), 3, "what is refused changes nothing");
+        assert_eq!(one.used(Resource::Locks), 3, "a refusal changes nothing");
         drop(share);
         assert_eq!(one.used(Resource::Locks), 0);
         assert_eq!((one.note_unread(0, 10), one.note_unread(10, 4)), (10, 4));

@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(
             rendezvous.offer(of(0), space(2), place(2)),
             Ok(place(1)),
-            "what is there stays"
+            "the known offer stays"
         );
     }
 }

@@ -4,6 +4,10 @@
 //! alignment. The pool provides both: it keeps used memory, up to a limit of idle bytes, and aligns
 //! it. It maps memory in slabs, cut into pieces of one size, and unmaps a slab when all its pieces
 //! are dropped.
+//!
+//! `pario_net::BulkBuffer` comes from a second pool of such memory: neither crate depends on the
+//! other, and a pool that the server injected into both would put a trait with an unsafe contract
+//! between every buffer and its memory.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;

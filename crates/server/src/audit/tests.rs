@@ -26,7 +26,7 @@ fn a_line_is_json_and_only_the_user_of_the_node_can_read_it() {
     let path = dir.path().join("audit.log");
     fs::write(&path, "{}\n").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-    let audit = AuditLog::open(dir.path(), "a").unwrap();
+    let audit = AuditLog::open(dir.path(), "a", WallClock::system()).unwrap();
     audit.note(event(AuditKind::Rights, 1000, "/f \"\n\u{7}"));
     audit.note_failure(Some(7), "c", &Failure::Revoked { file: pario_proto::FileId(9) });
     audit.note_failure(Some(7), "c", &Failure::GrantExpired { file: pario_proto::FileId(9) });
@@ -45,7 +45,7 @@ fn a_line_is_json_and_only_the_user_of_the_node_can_read_it() {
     // The log does not follow a symbolic link.
     fs::rename(&path, dir.path().join("elsewhere")).unwrap();
     std::os::unix::fs::symlink(dir.path().join("elsewhere"), &path).unwrap();
-    assert!(AuditLog::open(dir.path(), "a").is_err());
+    assert!(AuditLog::open(dir.path(), "a", WallClock::system()).is_err());
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_full_queue_loses_events_and_says_so() {
     }
     assert_eq!(lost.load(Ordering::Relaxed), 7);
     drop(audit);
-    AuditWriter { node: "a".to_owned(), file, lost }.run(&events);
+    AuditWriter { node: "a".to_owned(), file, lost, clock: WallClock::system() }.run(&events);
     let lines = lines(&dir.path().join("audit.log"));
     assert_eq!(lines.len(), 3);
     assert_eq!((&lines[0]["lost"], lines[1].get("lost")), (&7.into(), None));

@@ -53,11 +53,7 @@ struct PathClaim<'c> {
 impl<'c> ConfigChecks<'c> {
     fn nodes(&mut self) {
         if self.cluster.nodes.is_empty() {
-            self.mistakes.push(ConfigMistake {
-                line: None,
-                column: None,
-                problem: ConfigProblem::NoNodes,
-            });
+            self.mistakes.push(ConfigMistake::at(None, ConfigProblem::NoNodes));
         }
         for node in &self.cluster.nodes {
             let name = || node.name.clone();

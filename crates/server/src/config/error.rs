@@ -23,7 +23,7 @@ pub struct ConfigMistake {
     /// The column, from 1, if the file is not valid TOML.
     pub column: Option<usize>,
     /// The problem.
-    pub problem: ConfigProblem,
+    pub problem: Box<ConfigProblem>,
 }
 
 /// A problem in a configuration.
@@ -138,14 +138,14 @@ pub struct UnknownNode {
 impl ConfigError {
     pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Self {
         let problem = ConfigProblem::Unreadable(error.to_string());
-        let mistakes = vec![ConfigMistake { line: None, column: None, problem }];
+        let mistakes = vec![ConfigMistake::at(None, problem)];
         ConfigError { file: path.display().to_string(), mistakes }
     }
 }
 
 impl ConfigMistake {
-    pub(super) fn at(line: usize, problem: ConfigProblem) -> Self {
-        Self { line: Some(line), column: None, problem }
+    pub(super) fn at(line: impl Into<Option<usize>>, problem: ConfigProblem) -> Self {
+        Self { line: line.into(), column: None, problem: Box::new(problem) }
     }
 }
 

@@ -196,8 +196,7 @@ impl Config {
         }
     }
 
-    /// Converts what was written. Returns `None` if something is missing, which the checks have
-    /// reported.
+    /// Converts the settings. Returns `None` if something is missing, which the checks have reported.
     fn of(cluster: ClusterText) -> Option<Self> {
         let interface = cluster.interface.map(|(name, _)| name);
         let nodes: Vec<_> = cluster.nodes.into_iter().map(NodeConfig::of).collect::<Option<_>>()?;

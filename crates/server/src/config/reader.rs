@@ -1,4 +1,5 @@
-//! The reader of configurations: from TOML to what was written, with the lines that the checks need.
+//! The reader of configurations: from TOML to the settings as written, with the lines that the checks
+//! need.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -88,7 +89,8 @@ pub(super) struct ConfigReader {
 }
 
 impl ConfigReader {
-    /// Returns what was written, and its mistakes. A text that is not TOML has only syntax errors.
+    /// Returns the settings as written, and the mistakes. A text that is not TOML has only syntax
+    /// errors.
     pub(super) fn read(text: &str) -> (Option<ClusterText>, Vec<ConfigMistake>) {
         let document = match Document::parse(text) {
             Ok(document) => document,

@@ -74,7 +74,7 @@ fn a_whole_configuration_is_read() {
 }
 
 #[test]
-fn what_is_not_said_has_a_default() {
+fn missing_settings_have_defaults() {
     let config = Config::parse(WHOLE, "cluster.toml").unwrap();
     let b = config.node("b").unwrap();
     assert_eq!(b.socket, Path::new("/var/lib/pario/b/pario.sock"));
@@ -89,7 +89,7 @@ fn what_is_not_said_has_a_default() {
 }
 
 #[test]
-fn an_unknown_node_is_told_with_those_there_are() {
+fn an_unknown_node_is_reported_with_the_known_ones() {
     let config = Config::parse(WHOLE, "cluster.toml").unwrap();
     assert_eq!(
         config.node("c").unwrap_err().to_string(),
@@ -98,7 +98,7 @@ fn an_unknown_node_is_told_with_those_there_are() {
 }
 
 #[test]
-fn what_is_no_toml_is_told_with_its_column() {
+fn invalid_toml_is_reported_with_its_column() {
     let told = told("[nodes.a]\ndata = = 3\n");
     assert!(told[0].starts_with("cluster.toml:2:8: not valid TOML: "), "{told:?}");
     assert_eq!(
@@ -108,7 +108,7 @@ fn what_is_no_toml_is_told_with_its_column() {
 }
 
 #[test]
-fn unknown_settings_are_told_with_the_nearest_known_one() {
+fn unknown_settings_are_reported_with_the_nearest_known_one() {
     assert_eq!(
         told(&format!("interfaces = \"a\"\n{}", after_a("disk = []\ncolour = 3\n"))),
         [
@@ -125,7 +125,7 @@ fn unknown_settings_are_told_with_the_nearest_known_one() {
 }
 
 #[test]
-fn wrong_types_are_told_with_what_was_found() {
+fn wrong_types_are_reported_with_the_value() {
     let text = "name = 3\nkey_file = true\ninterface = []\n[nodes.a]\nlisten = \"here\"\n\
                 socket = 1\ndata = 2\ndisks = \"/mnt/a0\"\nstorage_threads = \"two\"\n\
                 compute_threads = 0\ncache = \"much\"\nall_users = \"yes\"\nshort_cut = 1\n";
@@ -196,7 +196,7 @@ fn a_warning_comes_after_seconds_or_never() {
 }
 
 #[test]
-fn a_disk_may_behave_like_a_slow_one() {
+fn a_disk_can_imitate_a_slow_one() {
     let disk = |more: &str| {
         let text = format!("[nodes.a]\ndata = \"/a\"\ndisks = [{{ path = \"/d\"{more} }}]\n");
         let config = Config::parse(&text, "cluster.toml").map_err(|error| error.to_string());
@@ -275,7 +275,7 @@ fn names_are_plain() {
 }
 
 #[test]
-fn the_same_place_twice_is_told_with_the_first() {
+fn a_path_used_twice_is_reported_with_the_first_use() {
     let text = after_b("[nodes.c]\nlisten = \"127.0.0.1:2\"\ndata = \"/data/a\"\n")
         + "disks = [\"/mnt/a0/\", \"/mnt/c0\", \"/mnt/c0\", \"/data/b\"]\n";
     assert_eq!(
@@ -305,7 +305,7 @@ fn the_same_place_twice_is_told_with_the_first() {
 }
 
 #[test]
-fn a_disk_inside_another_is_told_whichever_comes_first() {
+fn a_disk_inside_another_is_reported_in_either_order() {
     let nested = after_b("").replace("/mnt/b0", "/mnt/a0/inside");
     assert_eq!(
         told(&nested),
@@ -368,7 +368,7 @@ fn nodes_can_reach_each_other() {
 }
 
 #[test]
-fn who_listens_has_a_key() {
+fn a_node_that_listens_has_a_key() {
     for address in ["10.0.0.1:7411", "127.0.0.1:7411", "[::1]:0"] {
         let text = after_a(&format!("listen = \"{address}\"\n"));
         assert_eq!(
@@ -389,7 +389,7 @@ fn who_listens_has_a_key() {
 }
 
 #[test]
-fn the_key_is_looked_at() {
+fn the_key_file_is_checked() {
     let dir = tempfile::tempdir().unwrap();
     let (key, file) = (dir.path().join("lab.key"), dir.path().join("cluster.toml"));
     fs::write(&file, format!("key_file = \"{}\"\n{}", key.display(), after_a(""))).unwrap();
@@ -413,7 +413,7 @@ fn the_key_is_looked_at() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_told() {
+fn a_missing_file_is_reported() {
     let refused = Config::load(Path::new("/nowhere/cluster.toml")).unwrap_err().to_string();
     assert_eq!(
         refused,

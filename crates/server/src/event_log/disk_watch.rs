@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_becomes_full_is_told_once() {
+    fn a_disk_that_becomes_full_is_reported_once() {
         let (mut watch, now) = (DiskWatch::new("a/disk0", "/mnt/d0"), Instant::now());
         let mut observe = |free| {
             let sample = DiskSample { space: Some((100 * GIB, free)), ..DiskSample::default() };
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_fails_or_hangs_and_recovers_is_told() {
+    fn failures_hangs_and_recoveries_of_a_disk_are_reported() {
         let (mut watch, began) = (DiskWatch::new("a/disk0", "/mnt/d0"), Instant::now());
         let failing =
             DiskSample { trouble: Some("Input/output error".to_owned()), ..DiskSample::default() };
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_was_always_slow_is_not_told() {
+    fn a_disk_that_was_always_slow_is_not_reported() {
         let (mut watch, now) = (DiskWatch::new("a/disk0", "/mnt/d0"), Instant::now());
         let tape =
             DiskSample { served: 1, took: Duration::from_millis(500), ..DiskSample::default() };

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_is_told_at_once_and_the_others_once_a_minute() {
+    fn the_first_event_is_logged_at_once_and_repetitions_once_a_minute() {
         let (mut repeats, began) = (RepeatCounter::default(), Instant::now());
         let at = |seconds| began + Duration::from_secs(seconds);
         let full = |file: u32| event(EventTopic::DiskSpace, "a/disk0", &format!("full for {file}"));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn subjects_and_topics_are_told_apart() {
+    fn subjects_and_topics_are_counted_apart() {
         let (mut repeats, now) = (RepeatCounter::default(), Instant::now());
         for subject in ["a/disk0", "a/disk1"] {
             for topic in [EventTopic::DiskSpace, EventTopic::DiskFailure] {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_news_and_good_news_are_told_apart() {
+    fn levels_are_counted_apart() {
         let (mut repeats, now) = (RepeatCounter::default(), Instant::now());
         let lost = event(EventTopic::Peer, "b", "lost");
         let back = LogEvent { level: Level::INFO, ..event(EventTopic::Peer, "b", "returned") };

@@ -11,7 +11,7 @@ fn grant(file: u128, rights_version: u32, epoch: u64) -> Grant {
 }
 
 #[test]
-fn a_node_that_has_heard_nothing_accepts_nothing() {
+fn a_node_without_the_epoch_accepts_nothing() {
     let mut window = GrantWindow::default();
     window.revoke(Revocation { file: FileId(1), first_valid: 3, epoch: 5 });
     assert_eq!(window.check(&grant(1, 3, 5)), Err(GrantRefusal::Uninformed));
@@ -36,7 +36,7 @@ fn grants_expire_and_their_revocations_go_with_them() {
     // The epoch never falls.
     window.enter(3);
     assert_eq!(window.epoch(), Some(last + 1));
-    // A node that lags behind accepts what was issued since.
+    // A node that lags behind accepts newer grants.
     assert_eq!(window.check(&grant(2, 0, last + 500)), Ok(()));
 }
 
@@ -51,54 +51,54 @@ fn deleted_files_stay_deleted_however_many_follow() {
     assert_eq!(window.check(&grant(0, REMOVED_RIGHTS_VERSION, 1)), Err(GrantRefusal::Deleted));
     let (mut pages, mut after, mut count) = (0, None, 0);
     loop {
-        let (page, is_more) = window.page(after);
+        let (page, has_more) = window.page(after);
         (pages, count) = (pages + 1, count + page.len());
         after = page.last().map(|last| last.file);
-        if !is_more {
+        if !has_more {
             break;
         }
     }
     assert_eq!((pages, count), (200_000usize.div_ceil(PAGE_LIMIT), 200_000));
 }
 
-/// What happens in a cluster of one interface node and two others.
+/// An event in a cluster of one interface node and two others.
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum ClusterEvent {
     Epochs(u64),
     Issue(u128),
-    /// Rights of a file change; which nodes hear of it.
+    /// Rights of a file change; the flags say which nodes receive the revocation.
     Change(u128, [bool; 2]),
     Delete(u128, [bool; 2]),
-    /// A node asks what is new.
+    /// A node asks for news.
     News(usize),
-    /// A node is started again; whether it reaches the interface node.
+    /// A node restarts; the flag says whether it reaches the interface node.
     Restart(usize, bool),
     RestartInterface,
 }
 
-fn events() -> impl Strategy<Value = Event> {
+fn events() -> impl Strategy<Value = ClusterEvent> {
     let file = || 0..4u128;
     prop_oneof![
-        3 => (1..4u64).prop_map(Event::Epochs),
-        4 => file().prop_map(Event::Issue),
-        3 => (file(), any::<[bool; 2]>()).prop_map(|(file, heard)| Event::Change(file, heard)),
-        1 => (file(), any::<[bool; 2]>()).prop_map(|(file, heard)| Event::Delete(file, heard)),
-        3 => (0..2usize).prop_map(Event::News),
-        2 => (0..2usize, any::<bool>()).prop_map(|(node, reaches)| Event::Restart(node, reaches)),
-        1 => Just(Event::RestartInterface),
+        3 => (1..4u64).prop_map(ClusterEvent::Epochs),
+        4 => file().prop_map(ClusterEvent::Issue),
+        3 => (file(), any::<[bool; 2]>()).prop_map(|(file, heard)| ClusterEvent::Change(file, heard)),
+        1 => (file(), any::<[bool; 2]>()).prop_map(|(file, heard)| ClusterEvent::Delete(file, heard)),
+        3 => (0..2usize).prop_map(ClusterEvent::News),
+        2 => (0..2usize, any::<bool>()).prop_map(|(node, reaches)| ClusterEvent::Restart(node, reaches)),
+        1 => Just(ClusterEvent::RestartInterface),
     ]
 }
 
 #[derive(Default)]
 struct Cluster {
     epoch: u64,
-    /// The namespace: rights versions of files that are there, and all revocations ever.
+    /// The namespace: rights versions of existing files, and all revocations ever.
     versions: BTreeMap<u128, u32>,
     durable: Vec<Revocation>,
     interface: GrantWindow,
     nodes: [GrantWindow; 2],
     untold: [bool; 2],
-    /// Grants that were issued, and which nodes must refuse them by now.
+    /// Issued grants, and which nodes must refuse them by now.
     issued: Vec<(Grant, [bool; 2])>,
 }
 
@@ -114,12 +114,12 @@ impl Cluster {
     fn load(&mut self, node: usize) {
         let mut after = None;
         loop {
-            let (page, is_more) = self.interface.page(after);
+            let (page, has_more) = self.interface.page(after);
             after = page.last().map(|last| last.file);
             for revocation in page {
                 self.nodes[node].revoke(revocation);
             }
-            if !is_more {
+            if !has_more {
                 break;
             }
         }
@@ -146,42 +146,42 @@ impl Cluster {
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: ClusterEvent) {
         match event {
-            Event::Epochs(count) => {
+            ClusterEvent::Epochs(count) => {
                 self.epoch += count;
                 self.interface.enter(self.epoch);
             }
-            Event::Issue(file) => {
+            ClusterEvent::Issue(file) => {
                 if let Some(version) = self.versions.get(&file) {
                     self.issued.push((grant(file, *version, self.epoch), [false; 2]));
                 }
             }
-            Event::Change(file, heard) => {
+            ClusterEvent::Change(file, heard) => {
                 if let Some(version) = self.versions.get_mut(&file) {
                     *version += 1;
                     let first_valid = *version;
                     self.revoke(file, first_valid, heard);
                 }
             }
-            Event::Delete(file, heard) => {
+            ClusterEvent::Delete(file, heard) => {
                 if self.versions.remove(&file).is_some() {
                     self.revoke(file, REMOVED_RIGHTS_VERSION, heard);
                 }
             }
-            Event::News(node) => {
+            ClusterEvent::News(node) => {
                 if self.untold[node] || self.nodes[node].epoch().is_none() {
                     self.load(node);
                 }
                 self.nodes[node].enter(self.epoch);
             }
-            Event::Restart(node, reaches) => {
+            ClusterEvent::Restart(node, reaches) => {
                 self.nodes[node] = GrantWindow::default();
                 if reaches {
                     self.load(node);
                 }
             }
-            Event::RestartInterface => {
+            ClusterEvent::RestartInterface => {
                 self.epoch += 1;
                 self.interface = GrantWindow::default();
                 let counts = |known: &&Revocation| !is_past(known.epoch, self.epoch);

@@ -1,4 +1,4 @@
-//! What every metadata store must do, run on all of them; and what only the one in a file must.
+//! The contract suite of metadata stores, run on all of them; and tests of the store in a file.
 
 use std::fs::File;
 use std::io;
@@ -62,7 +62,7 @@ fn with_every_store(test: impl Fn(Arc<dyn MetadataStore>)) {
 }
 
 #[test]
-fn what_is_done_is_shown_and_what_is_aborted_leaves_no_trace() {
+fn a_commit_is_visible_and_an_abort_leaves_no_trace() {
     with_every_store(|store| {
         let first = put(&*store, "a", "1").unwrap();
         let second = run(&*store, |transaction| {
@@ -120,7 +120,7 @@ fn ranges_are_in_order_and_contain_the_transactions_own_changes() {
 }
 
 #[test]
-fn counting_at_once_loses_nothing_and_every_revision_is_there_once() {
+fn concurrent_counting_loses_nothing_and_each_revision_occurs_once() {
     with_every_store(|store| {
         let revisions: Vec<Revision> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8)
@@ -148,7 +148,7 @@ fn counting_at_once_loses_nothing_and_every_revision_is_there_once() {
 }
 
 #[test]
-fn a_state_that_is_shown_does_not_change() {
+fn a_snapshot_does_not_change() {
     with_every_store(|store| {
         put(&*store, "a", "old").unwrap();
         store
@@ -162,7 +162,7 @@ fn a_state_that_is_shown_does_not_change() {
 }
 
 #[test]
-fn a_done_may_submit_and_what_it_submits_is_done() {
+fn a_callback_may_submit_transactions() {
     with_every_store(|store| {
         let (send, receive) = mpsc::channel();
         let inner = Arc::clone(&store);
@@ -187,7 +187,7 @@ fn a_done_may_submit_and_what_it_submits_is_done() {
 }
 
 #[test]
-fn many_at_once_share_their_syncs() {
+fn concurrent_transactions_share_their_syncs() {
     let dir = tempfile::tempdir().unwrap();
     let store = RedbStore::open(&dir.path().join("metadata")).unwrap();
     let before = store.commits();
@@ -202,18 +202,18 @@ fn many_at_once_share_their_syncs() {
     let commits = store.commits() - before;
     assert!(commits < 800, "1600 transactions took {commits} commits");
     assert_eq!(look(&store, |state| state.range(b"", b"~", 9999).unwrap().len()), 1600);
-    // One that changes nothing takes none.
+    // A transaction without changes takes no commit.
     run(&store, |_| Verdict::Commit).unwrap();
     assert_eq!(store.commits() - before, commits);
 }
 
 #[test]
-fn what_was_done_is_there_after_opening_again() {
+fn commits_survive_a_reopen() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("metadata");
     let store = RedbStore::open(&path).unwrap();
     let first = put(&store, "a", "1").unwrap();
-    // What is only submitted is finished before the store is closed.
+    // Closing the store finishes a transaction that was only submitted.
     store.submit(
         Box::new(|transaction| {
             transaction.put(b"b", b"2".to_vec());
@@ -228,7 +228,7 @@ fn what_was_done_is_there_after_opening_again() {
 }
 
 #[test]
-fn a_file_that_is_in_use_or_damaged_or_out_of_reach_is_reported_with_what_to_do() {
+fn a_file_in_use_or_damaged_or_unreachable_is_reported_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("metadata");
     let store = RedbStore::open(&path).unwrap();
@@ -255,7 +255,7 @@ fn a_file_that_is_in_use_or_damaged_or_out_of_reach_is_reported_with_what_to_do(
 }
 
 #[test]
-fn several_may_make_the_same_file_at_once() {
+fn several_stores_can_create_the_same_file_at_once() {
     for _ in 0..20 {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("metadata");
@@ -298,15 +298,15 @@ fn damage_inside_is_an_error_and_never_a_panic_of_the_caller() {
     assert!(refused > 0);
 }
 
-/// A file on a disk that stops working when it is told to.
+/// A file on a disk that fails on demand.
 #[derive(Debug)]
-struct Failing {
+struct FailingBackend {
     file: FileBackend,
     writes: Arc<AtomicBool>,
     syncs: Arc<AtomicBool>,
 }
 
-impl StorageBackend for Failing {
+impl StorageBackend for FailingBackend {
     fn len(&self) -> io::Result<u64> {
         self.file.len()
     }
@@ -318,7 +318,7 @@ impl StorageBackend for Failing {
     }
     fn sync_data(&self) -> io::Result<()> {
         match self.syncs.load(Ordering::Relaxed) {
-            true => Err(io::Error::other("the disk does not answer")),
+            true => Err(io::Error::other("the disk does not respond")),
             false => self.file.sync_data(),
         }
     }
@@ -331,7 +331,7 @@ impl StorageBackend for Failing {
 }
 
 #[test]
-fn after_a_failed_commit_nothing_is_promised_until_the_file_is_opened_again() {
+fn after_a_failed_commit_the_store_refuses_everything_until_it_is_reopened() {
     for is_sync in [true, false] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("metadata");
@@ -339,14 +339,15 @@ fn after_a_failed_commit_nothing_is_promised_until_the_file_is_opened_again() {
         let (writes, syncs) = (Arc::new(AtomicBool::default()), Arc::new(AtomicBool::default()));
         let file = File::options().read(true).write(true).open(&path).unwrap();
         let file = FileBackend::new(file).unwrap();
-        let backend = Failing { file, writes: Arc::clone(&writes), syncs: Arc::clone(&syncs) };
+        let backend =
+            FailingBackend { file, writes: Arc::clone(&writes), syncs: Arc::clone(&syncs) };
         let store = RedbStore::open_on(backend, &path).unwrap();
         put(&store, "before", "1").unwrap();
         let broken = if is_sync { &syncs } else { &writes };
         broken.store(true, Ordering::Relaxed);
         let error = put(&store, "during", "1").unwrap_err();
         assert!(matches!(error, MetadataError::Commit { .. }), "{error}");
-        // The disk works again; what it holds is not known.
+        // The disk works again, but its content is unknown.
         broken.store(false, Ordering::Relaxed);
         let error = put(&store, "after", "1").unwrap_err();
         assert!(matches!(error, MetadataError::Poisoned { .. }), "{error}");
@@ -361,7 +362,7 @@ fn after_a_failed_commit_nothing_is_promised_until_the_file_is_opened_again() {
 }
 
 #[test]
-fn a_work_that_panics_fails_and_does_not_leave_others_waiting() {
+fn a_body_that_panics_fails_and_leaves_no_caller_waiting() {
     let dir = tempfile::tempdir().unwrap();
     let store = RedbStore::open(&dir.path().join("metadata")).unwrap();
     let error = run(&store, |_| panic!("a bug")).unwrap_err();

@@ -36,7 +36,7 @@ pub enum MetadataError {
     /// The content of the file is damaged.
     #[error(
         "the metadata in {} is damaged: {why}; move the file away and run `pario fsck --rebuild`, \
-         which makes a new one from what the disks say",
+         which rebuilds it from the disks",
         path.display()
     )]
     Damaged {
@@ -82,8 +82,8 @@ pub enum MetadataError {
     },
     /// The values contradict each other.
     #[error(
-        "the metadata contradicts itself: {why}; `pario fsck` shows what is left, `pario fsck \
-         --rebuild` makes new metadata from what the disks say"
+        "the metadata contradicts itself: {why}; `pario fsck` checks it, `pario fsck --rebuild` \
+         rebuilds it from the disks"
     )]
     Inconsistent {
         /// The contradiction.

@@ -90,7 +90,7 @@ impl GroupCommitter {
         self.filled.notify_one();
     }
 
-    /// Lets the thread end after it has committed what is queued.
+    /// Lets the thread end after it has committed the queued transactions.
     pub fn close(&self) {
         self.queue.lock().is_closed = true;
         self.filled.notify_one();

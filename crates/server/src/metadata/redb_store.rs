@@ -202,7 +202,7 @@ impl MetadataStore for RedbStore {
 }
 
 impl Drop for RedbStore {
-    /// Commits what was submitted, and ends the thread.
+    /// Commits the submitted transactions, and ends the thread.
     fn drop(&mut self) {
         self.committer.close();
         if let Some(thread) = self.thread.take()

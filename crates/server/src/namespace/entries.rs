@@ -17,8 +17,8 @@ pub enum CreateOutcome {
 }
 
 impl Namespace {
-    /// Checks that a file can be created, before its subfiles are: its directory must exist and be
-    /// writable. Returns the record at the path if the path is taken.
+    /// Checks that a file can be created: its directory must exist and be writable. Returns the record
+    /// at the path if the path is taken.
     pub fn check_create(
         &self,
         who: &Identity,
@@ -37,7 +37,7 @@ impl Namespace {
         })
     }
 
-    /// Gives a name to a file whose subfiles exist.
+    /// Adds a file to the tree.
     pub fn create(
         &self,
         who: Identity,
@@ -48,7 +48,7 @@ impl Namespace {
         self.transact(move |transaction| add(transaction, &who, &path, &record), done);
     }
 
-    /// Gives names to files, all in one transaction.
+    /// Adds files to the tree, all in one transaction.
     pub fn create_many(
         &self,
         who: Identity,

@@ -39,3 +39,22 @@ fn files_and_jobs_use_the_clock_of_the_node() {
     let Ok(Reply::OpenedForAll { shared_file, .. }) = opened else { panic!("{opened:?}") };
     assert_eq!(shared_file.0 >> 32, u128::from(NOW_NS));
 }
+
+#[test]
+fn the_audit_log_uses_the_clock_of_the_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = Config::alone(&dir.path().join("data"));
+    config.nodes[0].socket = dir.path().join("s");
+    let clock = WallClock::new(|| NOW_NS);
+    let node = Node::new().clock(clock).start_beside(&config, "local").unwrap();
+    let client = Client::new(&config, "client");
+    client.create("/file");
+    let (path, uid, gid) = (FilePath::new("/file").unwrap(), None, None);
+    let request = NamespaceRequest::SetRights { path, mode: Some(0o640), uid, gid };
+    let set = client.ask(Request::Namespace(request), vec![]);
+    assert!(matches!(set, Ok(Reply::RightsSet { .. })), "{set:?}");
+    node.stop();
+    let log = std::fs::read_to_string(dir.path().join("data/audit.log")).unwrap();
+    let line: serde_json::Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
+    assert_eq!(line["time"], "1970-01-01T00:00:07.000000001Z");
+}

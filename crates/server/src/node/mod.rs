@@ -159,7 +159,7 @@ impl Node {
         let (interface, background) = if me == config.interface {
             rebuild = missing_namespace::decide(own, &disks, missing_namespace)?;
             let (interface, background) =
-                open_interface(own, &administrator, config.grant_epoch, clock)?;
+                open_interface(own, &administrator, config.grant_epoch, clock.clone())?;
             (Some(interface), Some(background))
         } else {
             (None, None)
@@ -184,7 +184,7 @@ impl Node {
             calls: RunningCalls::default(),
             peers: Peers::new(config, me, administrator.clone(), key),
             map_waiters: MapWaiters::default(),
-            audit: Arc::new(open_audit(own)?),
+            audit: Arc::new(open_audit(own, clock)?),
             events: Arc::default(),
             administrator,
             map: RwLock::new(first_map(config, me, &space)),
@@ -442,11 +442,11 @@ fn administrator() -> Identity {
     Identity { uid: rustix::process::geteuid().as_raw(), gids }
 }
 
-fn open_audit(own: &NodeConfig) -> Result<AuditLog, NodeError> {
+fn open_audit(own: &NodeConfig, clock: WallClock) -> Result<AuditLog, NodeError> {
     if !own.audit {
         return Ok(AuditLog::off());
     }
-    AuditLog::open(&own.data, &own.name)
+    AuditLog::open(&own.data, &own.name, clock)
         .map_err(|error| NodeError::io(&own.data.join("audit.log"), error))
 }
 

@@ -97,7 +97,7 @@ fn node_process() {
     config.nodes[0].socket = dir.join("s");
     config.nodes[0].listen = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
     let node = Node::start_beside(&config, "local").unwrap();
-    // One line in one write: the test runner writes to the same place.
+    // One line in one write, because the test runner writes to the same stream.
     std::io::stdout().write_all(format!("@{}\n", node.address()).as_bytes()).unwrap();
     // The node runs until the test closes the pipe or ends.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());

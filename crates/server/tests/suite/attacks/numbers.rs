@@ -1,5 +1,5 @@
-//! Every number of every request at its extremes: the node answers, mostly with a refusal, and its
-//! memory does not grow with what a request only claims.
+//! Every number of every request at its extremes: the node replies, usually with a refusal, and its
+//! memory does not grow with the sizes that a request claims.
 
 use pario_proto::{
     Access, Call, CheckDepth, CheckRequest, CollectiveOpen, CreationOptions, CutPiece, DiskChoice,
@@ -16,13 +16,13 @@ use super::raw_client::{RawClient, hello, striped};
 /// The user that attacks.
 const UID: u32 = 4711;
 
-/// What the node's memory may grow by under all these requests.
+/// The most by which the node's memory may grow under all these requests.
 const GROWTH_LIMIT_BYTES: u64 = 64 << 20;
 
 const SHORT: [u32; 6] = [0, 1, 65_536, 65_537, 1 << 31, u32::MAX];
 const LONG: [u64; 7] = [0, 4095, 4096, 1 << 40, 1 << 62, 1 << 63, u64::MAX];
 
-/// A request that claims a round far ahead of a group of the largest size: about fifty bytes.
+/// A request of about fifty bytes that claims a round far ahead, in a job of the largest size.
 fn far_round(job: &str, size: u32, rank: u32, number: u64) -> Request {
     let member = Member { job: job.to_owned(), size, rank };
     Request::Job { member, number, call: JobCall::Barrier { is_near: true } }
@@ -33,18 +33,18 @@ fn a_request_of_fifty_bytes_does_not_kill_the_node() {
     let mut node = AttackedNode::start();
     let before = node.resident_bytes();
     let attacker = RawClient::of_user(&node, UID);
-    // The first call makes the group; the next one is of the last round that can have begun.
+    // The first call creates the job; the second one is of the last round that can have begun.
     let waiting = [0, ROUNDS_LIMIT - 1].map(|number| {
         let request = far_round("j", JOB_SIZE_LIMIT, JOB_SIZE_LIMIT - 1, number);
-        let question = pario_proto::RequestMessage { request, data: Vec::new() };
-        attacker.asker.start(question).unwrap()
+        let message = pario_proto::RequestMessage { request, data: Vec::new() };
+        attacker.rpc.start(message).unwrap()
     });
-    // The node answers the next question only after it has dealt with those before.
-    let jobs = attacker.ask(Request::Jobs).expect("the node is alive").unwrap();
+    // The node replies to the next request only after it has handled the earlier ones.
+    let jobs = attacker.request(Request::Jobs).expect("the node is alive").unwrap();
     let Reply::Jobs(jobs) = jobs else { panic!("{jobs:?}") };
     assert_eq!(jobs.len(), 1);
     assert!(waiting.iter().all(|call| !call.is_done()), "they wait for the other ranks");
-    node.assert_alive("a call of a group of the largest size");
+    node.assert_alive("a call of a job of the largest size");
     let growth = node.resident_bytes().saturating_sub(before);
     assert!(growth < GROWTH_LIMIT_BYTES, "two calls have cost {growth} bytes");
 }
@@ -59,9 +59,9 @@ fn numbers_at_their_extremes_are_answered() {
     let mut asked = 0;
     for request in requests(&flat, &extents) {
         let kind = kind(&request);
-        // What waits for others is not answered: the next question shows that the node goes on.
-        let question = pario_proto::RequestMessage { request, data: Vec::new() };
-        let pending = owner.asker.start(question).expect("the node is alive");
+        // A request that waits for other ranks gets no reply; the next one shows that the node works.
+        let message = pario_proto::RequestMessage { request, data: Vec::new() };
+        let pending = owner.rpc.start(message).expect("the node is alive");
         if !waits(kind) {
             let answered = pending.wait();
             assert!(answered.is_ok(), "{kind}: {answered:?}");
@@ -69,7 +69,7 @@ fn numbers_at_their_extremes_are_answered() {
         asked += 1;
     }
     assert!(asked >= 500, "{asked} requests");
-    let map = owner.ask(Request::Map).expect("the node is alive");
+    let map = owner.request(Request::Map).expect("the node is alive");
     assert!(matches!(map, Ok(Reply::Map(_))), "{map:?}");
     node.assert_alive("all requests");
     let growth = node.resident_bytes().saturating_sub(before);

@@ -1,4 +1,4 @@
-//! A client that asks a node whatever it is given, without the checks of the library.
+//! A client that sends any request, without the checks of the library.
 
 use std::time::{Duration, Instant};
 
@@ -11,38 +11,38 @@ use pario_server::NodeProtocol;
 
 use super::node_process::AttackedNode;
 
-/// How long a node may take for one answer.
-const ANSWER_WAIT: Duration = Duration::from_secs(30);
+/// The longest time for one reply.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A client that asks whatever it is given.
+/// A client that sends any request.
 pub struct RawClient {
-    pub asker: RpcClient<NodeProtocol>,
+    pub rpc: RpcClient<NodeProtocol>,
     space: Space,
 }
 
 impl RawClient {
-    /// A client that has not said hello.
+    /// Connects a client that has not sent its hello.
     pub fn silent(node: &AttackedNode) -> Self {
         let name = format!("attacker {}", SpaceId::random());
         let builder = Space::builder(&name).key(node.key());
         let space = builder.join(&Address::tcp(node.tcp())).build().unwrap();
-        let asker = RpcClient::open(&space, "requests", Duration::from_secs(10)).unwrap();
-        Self { asker, space }
+        let rpc = RpcClient::open(&space, "requests", Duration::from_secs(10)).unwrap();
+        Self { rpc, space }
     }
 
-    /// A client that the node knows as a user.
+    /// Connects a client as a user.
     pub fn of_user(node: &AttackedNode, uid: u32) -> Self {
         let client = Self::silent(node);
-        let welcomed = client.ask(hello(uid)).unwrap();
+        let welcomed = client.request(hello(uid)).unwrap();
         assert!(matches!(welcomed, Ok(Reply::Welcome { .. })), "{welcomed:?}");
         client
     }
 
-    /// Asks, and waits for the answer: what the node says, or why there is no answer.
-    pub fn ask(&self, request: Request) -> Result<Result<Reply, Failure>, RpcError> {
-        let pending = self.asker.start(RequestMessage { request, data: Vec::new() })?;
-        let answered = pending.wait_until(Instant::now() + ANSWER_WAIT);
-        answered.unwrap_or_else(|_| panic!("the node does not answer")).map(|answer| answer.result)
+    /// Sends a request and waits for the reply, or for the reason why there is none.
+    pub fn request(&self, request: Request) -> Result<Result<Reply, Failure>, RpcError> {
+        let pending = self.rpc.start(RequestMessage { request, data: Vec::new() })?;
+        let answered = pending.wait_until(Instant::now() + REPLY_TIMEOUT);
+        answered.unwrap_or_else(|_| panic!("the node does not reply")).map(|answer| answer.result)
     }
 
     /// Creates a file and opens it.
@@ -54,7 +54,7 @@ impl RawClient {
             mode: 0o666,
             layout,
         };
-        match self.ask(Request::Namespace(request)).unwrap() {
+        match self.request(Request::Namespace(request)).unwrap() {
             Ok(Reply::Opened(opened)) => opened,
             other => panic!("{path} cannot be created: {other:?}"),
         }

@@ -1,5 +1,5 @@
-//! One user takes all that it can get of a node: it is refused with the limit and what to do, and
-//! another user opens, locks and reads all the same.
+//! One user takes all that it can of a node. The node refuses it with the limit and a remedy, and
+//! another user still opens, locks and reads.
 
 use std::time::{Duration, Instant};
 
@@ -14,39 +14,39 @@ use pario_server::NodeProtocol;
 use super::node_process::AttackedNode;
 use super::raw_client::{RawClient, striped};
 
-/// The user that takes everything, and the one that only works.
+/// The user that takes everything, and the user that only works.
 const GREEDY: u32 = 4711;
 const HONEST: u32 = 4712;
 
-/// Requests that are under way at once.
+/// Requests that are under way at a time.
 const BATCH: u64 = 512;
 
-/// How long the honest user may wait for one answer, on a machine that runs other tests as well.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest time for the calls of the honest user, on a machine that runs other tests too.
+const SERVICE_TIMEOUT: Duration = Duration::from_secs(5);
 
-type Asked = PendingReply<NodeProtocol>;
+type PendingRequest = PendingReply<NodeProtocol>;
 
-/// A site with a directory in which everybody can make files.
+/// A node with a directory for each of the two users.
 fn site() -> (AttackedNode, RawClient) {
     let node = AttackedNode::start();
     let root = RawClient::of_user(&node, 0);
     for uid in [GREEDY, HONEST] {
         let path = FilePath::new(&format!("/{uid}")).unwrap();
         let make = NamespaceRequest::MakeDirectory { path: path.clone(), mode: 0o755 };
-        assert_eq!(root.ask(Request::Namespace(make)).unwrap(), Ok(Reply::Done));
+        assert_eq!(root.request(Request::Namespace(make)).unwrap(), Ok(Reply::Done));
         let (mode, gid) = (None, None);
         let give = NamespaceRequest::SetRights { path, mode, uid: Some(uid), gid };
         let given = Ok(Reply::RightsSet { untold: Vec::new() });
-        assert_eq!(root.ask(Request::Namespace(give)).unwrap(), given);
+        assert_eq!(root.request(Request::Namespace(give)).unwrap(), given);
     }
     (node, root)
 }
 
-fn start(client: &RawClient, request: Request) -> Asked {
-    client.asker.start(RequestMessage { request, data: Vec::new() }).unwrap()
+fn start(client: &RawClient, request: Request) -> PendingRequest {
+    client.rpc.start(RequestMessage { request, data: Vec::new() }).unwrap()
 }
 
-/// Asks the same kind of thing in batches until the node refuses; how often it was done, and the
+/// Sends requests in batches until the node refuses. Returns the number of served requests, and the
 /// refusal.
 fn until_refused(
     client: &RawClient,
@@ -55,7 +55,7 @@ fn until_refused(
 ) -> (u64, Failure) {
     let mut done = 0;
     for first in (0..).map(|batch| batch * BATCH).take_while(|first| *first <= 2 * limit) {
-        let asked: Vec<Asked> =
+        let asked: Vec<PendingRequest> =
             (first..first + BATCH).map(|number| start(client, request(number))).collect();
         let answers: Vec<Result<ReplyMessage<Bulk>, RpcError>> =
             asked.into_iter().map(PendingReply::wait).collect();
@@ -92,20 +92,20 @@ fn assert_served(client: &RawClient, number: u64) {
     let began = Instant::now();
     let path = format!("/{HONEST}/{number}");
     let opened = client.create(&path, striped());
-    let locked = client.ask(lock(opened.handle, 0, LockCall::Try)).unwrap();
+    let locked = client.request(lock(opened.handle, 0, LockCall::Try)).unwrap();
     assert_eq!(locked, Ok(Reply::Lock(LockOutcome::Done)));
     let disk = opened.record.layout.as_ref().unwrap().disks().as_slice()[0];
     let part = SubfileLocation { disk, subfile: SubfileIndex(0) };
     let (grant, ranges) = (opened.grant.clone(), vec![SubfileRange { offset: 0, len: 4 }]);
-    let read = client.ask(Request::Read { grant, part, ranges }).unwrap();
+    let read = client.request(Request::Read { grant, part, ranges }).unwrap();
     assert!(matches!(read, Ok(Reply::Read { .. })), "{read:?}");
     let member = Member { job: format!("honest {number}"), size: 1, rank: 0 };
     let call = JobCall::Barrier { is_near: false };
-    let met = client.ask(Request::Job { member, number: 0, call }).unwrap();
+    let met = client.request(Request::Job { member, number: 0, call }).unwrap();
     assert!(matches!(met, Ok(Reply::BarrierDone { .. })), "{met:?}");
     let close = NamespaceRequest::Close { handle: opened.handle };
-    assert_eq!(client.ask(Request::Namespace(close)).unwrap(), Ok(Reply::Done));
-    assert!(began.elapsed() < PATIENCE, "it took {:?}", began.elapsed());
+    assert_eq!(client.request(Request::Namespace(close)).unwrap(), Ok(Reply::Done));
+    assert!(began.elapsed() < SERVICE_TIMEOUT, "it took {:?}", began.elapsed());
 }
 
 #[test]
@@ -118,16 +118,16 @@ fn open_files_have_a_limit_per_user() {
     assert_limit(&refused, "open files", 16_384, "close some files");
     assert_eq!(opened, 16_383, "one was open before");
     assert_served(&honest, 1);
-    let administered = root.ask(open(&path, Access::READ)).unwrap();
+    let administered = root.request(open(&path, Access::READ)).unwrap();
     assert!(matches!(administered, Ok(Reply::Opened(_))), "{administered:?}");
     // A second client of the same user shares the limit; closing one file makes room for one.
     let second = RawClient::of_user(&node, GREEDY);
-    let refused = second.ask(open(&path, Access::READ)).unwrap().unwrap_err();
+    let refused = second.request(open(&path, Access::READ)).unwrap().unwrap_err();
     assert_limit(&refused, "open files", 16_384, "close some files");
     let close = NamespaceRequest::Close { handle: first.handle };
-    assert_eq!(greedy.ask(Request::Namespace(close)).unwrap(), Ok(Reply::Done));
-    // What was refused behind the first refusal may have got the room by now.
-    let again = second.ask(open(&path, Access::READ)).unwrap();
+    assert_eq!(greedy.request(Request::Namespace(close)).unwrap(), Ok(Reply::Done));
+    // Requests that were under way behind the first refusal may have taken the room.
+    let again = second.request(open(&path, Access::READ)).unwrap();
     assert!(matches!(again, Ok(Reply::Opened(_))), "{again:?}");
     node.assert_alive("a flood of open files");
 }
@@ -150,8 +150,8 @@ fn locks_have_a_limit_per_user() {
     // Unlocking is never refused, and makes room.
     let unlock = LockCall::Unlock(LockRange::ALL);
     let unlock = Request::Lock(LockRequest { handle: handles[0], pid: 1, call: unlock });
-    assert_eq!(greedy.ask(unlock).unwrap(), Ok(Reply::Lock(LockOutcome::Done)));
-    let locked = greedy.ask(lock(handles[1], 100_001, LockCall::Try)).unwrap();
+    assert_eq!(greedy.request(unlock).unwrap(), Ok(Reply::Lock(LockOutcome::Done)));
+    let locked = greedy.request(lock(handles[1], 100_001, LockCall::Try)).unwrap();
     assert_eq!(locked, Ok(Reply::Lock(LockOutcome::Done)));
     node.assert_alive("a flood of locks");
 }
@@ -165,27 +165,30 @@ fn jobs_and_waiting_requests_have_limits_per_user() {
         Request::Job { member, number, call: JobCall::Barrier { is_near: false } }
     };
     // Each job has a call that waits for its second rank.
-    let mut waiting: Vec<Asked> = (0..256).map(|job| start(&greedy, wait(job, 0))).collect();
-    let refused = greedy.ask(wait(256, 0)).unwrap().unwrap_err();
+    let mut waiting: Vec<PendingRequest> =
+        (0..256).map(|job| start(&greedy, wait(job, 0))).collect();
+    let refused = greedy.request(wait(256, 0)).unwrap().unwrap_err();
     assert_limit(&refused, "jobs", 256, "end some jobs");
     let rest = 8_192 - waiting.len() as u64;
     let further = (0..rest).map(|number| wait(number % 64, 1 + number / 64));
     waiting.extend(further.map(|request| start(&greedy, request)));
-    let refused = greedy.ask(wait(0, 1 + rest)).unwrap().unwrap_err();
+    let refused = greedy.request(wait(0, 1 + rest)).unwrap().unwrap_err();
     let remedy = "wait for some of the calls that are under way";
     assert_limit(&refused, "waiting requests", 8_192, remedy);
     assert!(waiting.iter().all(|call| !call.is_done()), "the others wait");
     for number in 0..10 {
         assert_served(&honest, number);
     }
-    let jobs = greedy.ask(Request::Jobs).unwrap();
+    let jobs = greedy.request(Request::Jobs).unwrap();
     assert!(matches!(jobs, Ok(Reply::Jobs(_))), "{jobs:?}");
-    // With the client, all that it had goes.
+    // The node releases everything of a client that disconnects.
     drop((waiting, greedy));
     let again = RawClient::of_user(&node, GREEDY);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + SERVICE_TIMEOUT;
     loop {
-        let Ok(Reply::Jobs(jobs)) = again.ask(Request::Jobs).unwrap() else { panic!("no jobs") };
+        let Ok(Reply::Jobs(jobs)) = again.request(Request::Jobs).unwrap() else {
+            panic!("no jobs")
+        };
         if jobs.is_empty() {
             break;
         }
@@ -193,6 +196,6 @@ fn jobs_and_waiting_requests_have_limits_per_user() {
         std::thread::yield_now();
     }
     let pending = start(&again, wait(0, 0));
-    assert!(again.ask(Request::Map).unwrap().is_ok() && !pending.is_done());
+    assert!(again.request(Request::Map).unwrap().is_ok() && !pending.is_done());
     node.assert_alive("a flood of waiting requests");
 }

@@ -59,7 +59,7 @@ fn one_bad_name_does_not_fail_the_others() {
     assert_eq!(removed[3], Err(Failure::NotADirectory { path: path("/d/e") }));
     assert_denied(removed[4].clone(), "/");
     assert_eq!(tree.names_in("/d"), "e hers");
-    // A directory goes after what is in it, in the same call.
+    // One call removes a directory after its entries.
     let removed = tree.remove_many(&ann(), &["/d/", "/d/hers", "/d/e", "/d", "/d/"]);
     assert_eq!(removed[0], Err(Failure::NotEmpty { path: path("/d") }));
     assert_eq!(removed[1..3], [Ok(true), Ok(true)]);
@@ -69,9 +69,9 @@ fn one_bad_name_does_not_fail_the_others() {
     tree.check();
 }
 
-/// The same changes one by one and in calls of many leave the same tree and the same results.
+/// The same changes one by one and in batches have the same results and leave the same tree.
 #[test]
-fn calls_of_many_do_what_single_calls_do() {
+fn batches_do_what_single_calls_do() {
     for seed in 0..40 {
         let mut random = fastrand::Rng::with_seed(seed);
         let trees = [TestTree::new(), TestTree::new()];

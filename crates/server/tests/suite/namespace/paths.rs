@@ -148,7 +148,7 @@ fn files_and_directories_move_and_replace_their_like() {
 }
 
 #[test]
-fn what_cannot_move_stays_where_it_is() {
+fn a_refused_rename_changes_nothing() {
     let tree = TestTree::new();
     tree.mkdir(&ann(), "/a", 0o755).unwrap();
     tree.mkdir(&ann(), "/a/b", 0o755).unwrap();

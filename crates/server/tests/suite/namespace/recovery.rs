@@ -44,7 +44,7 @@ fn ids_are_never_used_again() {
 }
 
 #[test]
-fn a_tree_is_restored_from_what_the_disks_say() {
+fn a_tree_is_restored_from_descriptions() {
     let tree = TestTree::new();
     let restore = |at: &str, record: &FileRecord| {
         wait(|done| tree.names.restore(path(at), 0, record.clone(), done)).unwrap().to_string()
@@ -104,7 +104,7 @@ fn a_path_that_became_too_long_does_not_hide_its_file() {
 }
 
 #[test]
-fn a_check_finds_what_contradicts_itself() {
+fn a_check_finds_violated_invariants() {
     let id_key = |letter: u8, id: FileId| [&[letter][..], &id.0.to_be_bytes()].concat();
     // A change past the namespace, and what the check says about it.
     type Damage = fn(&dyn Fn(u8, FileId) -> Vec<u8>, FileId, FileId) -> (Vec<u8>, Option<Vec<u8>>);
@@ -147,7 +147,7 @@ fn a_check_finds_what_contradicts_itself() {
 }
 
 #[test]
-fn what_another_release_wrote_or_makes_no_sense_is_refused() {
+fn metadata_of_another_release_and_damaged_metadata_are_refused() {
     let root_key = *b"n\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01";
     let cases: [(&[u8], Vec<u8>, &str); 2] = [
         (b"cformat", 9u64.to_be_bytes().to_vec(), "format 9"),

@@ -15,7 +15,7 @@ fn owner_group_and_others_are_judged_by_their_own_bits() {
 }
 
 #[test]
-fn names_come_and_go_only_where_the_directory_is_writable() {
+fn names_change_only_where_the_directory_is_writable() {
     let tree = TestTree::new();
     let made = tree.mkdir(&ann(), "/d", 0o7757).unwrap();
     assert_eq!((made.mode, made.uid, made.gid), (0o757, 1, 10));
@@ -35,7 +35,7 @@ fn names_come_and_go_only_where_the_directory_is_writable() {
 }
 
 #[test]
-fn rights_are_changed_by_those_who_may() {
+fn only_permitted_users_change_rights() {
     let tree = TestTree::new();
     tree.create(&ann(), "/f", 0o644);
     tree.time.store(5, Ordering::Relaxed);
@@ -60,8 +60,8 @@ fn rights_are_changed_by_those_who_may() {
     assert_denied(tree.look(&bob(), "/f", Access::LOOK), "/");
 }
 
-/// In a directory with the sticky bit an entry is for its owner, for that of the directory, and for
-/// root.
+/// In a directory with the sticky bit only the owner of an entry, the owner of the directory and root
+/// may remove the entry.
 #[test]
 fn the_sticky_bit_keeps_entries_from_other_users() {
     let tree = TestTree::new();
@@ -103,7 +103,7 @@ fn the_sticky_bit_keeps_entries_from_other_users() {
 
 /// A revocation is recorded with the change of rights, and kept for the lifetime of grants.
 #[test]
-fn revocations_are_recorded_with_what_revokes_and_kept_for_a_lifetime() {
+fn revocations_are_recorded_with_their_cause_and_kept_for_a_lifetime() {
     use pario_proto::{GRANT_LIFETIME_EPOCHS, REMOVED_RIGHTS_VERSION};
     let store = Arc::new(MemoryStore::new());
     let tree = TestTree::on(store.clone());
@@ -121,7 +121,7 @@ fn revocations_are_recorded_with_what_revokes_and_kept_for_a_lifetime() {
     };
     tree.set_rights(&ann(), "/changed", (Some(0o644), None, None)).unwrap();
     tree.set_rights(&ann(), "/directory", (Some(0o700), None, None)).unwrap();
-    assert_eq!(known(&tree), [], "nothing was taken from anybody");
+    assert_eq!(known(&tree), [], "no user has lost a right");
     tree.set_rights(&ann(), "/changed", (Some(0o600), None, None)).unwrap();
     tree.rename(&ann(), "/moved", "/replaced").unwrap();
     assert_eq!(begin(&tree, 2), 2);
@@ -133,7 +133,7 @@ fn revocations_are_recorded_with_what_revokes_and_kept_for_a_lifetime() {
         (removed, REMOVED_RIGHTS_VERSION, 3),
     ];
     assert_eq!(known(&tree), expected);
-    // All of it is there after a restart, which is an epoch of its own.
+    // All of it survives a restart, which begins an epoch.
     drop(tree);
     let tree = TestTree::on(store.clone());
     assert_eq!(tree.names.grant_epoch().unwrap(), 4);
@@ -142,7 +142,7 @@ fn revocations_are_recorded_with_what_revokes_and_kept_for_a_lifetime() {
     assert_eq!(known(&tree), expected);
     begin(&tree, 2 + GRANT_LIFETIME_EPOCHS);
     assert_eq!(known(&tree), expected[2..]);
-    // A file that the disks bring back is not deleted any more, and gets new rights.
+    // A restored file is not deleted any more, and gets a new rights version.
     let record = tree.record(&ann(), 0o600);
     let record = FileRecord { id: removed, ..record };
     wait(|done| tree.names.restore(path("/removed"), 0, record, done)).unwrap();

@@ -5,7 +5,7 @@ use pario_proto::{Access, Failure, FileId, FileKind, FileRecord, Identity};
 use pario_server::metadata::Revision;
 use pario_server::namespace::{CreateOutcome, Namespace, RightsUpdate};
 
-use super::model::{WANTS, told};
+use super::model::{ACCESSES, failure_text};
 use super::recorder::{Trace, last_trace};
 use crate::namespace_calls::{self, flat_file, path};
 
@@ -94,7 +94,7 @@ impl Call {
             10..=12 => Call::Rename { from: path, to: some_path(rng) },
             13 if rng.bool() => Call::List { path: "/".to_owned() },
             13 => Call::List { path },
-            14 | 15 => Call::Lookup { path, want: WANTS[rng.usize(..3)] },
+            14 | 15 => Call::Lookup { path, want: ACCESSES[rng.usize(..3)] },
             // Directories of all users may have the sticky bit.
             _ => Call::SetMode { path, mode: [mode, mode, 0o1777, 0o1770][rng.usize(..4)] },
         }
@@ -142,12 +142,12 @@ impl Call {
                     let entries = entries.into_iter();
                     Outcome::List(entries.map(|entry| (entry.name, facts(&entry.record))).collect())
                 });
-                (outcome.map_err(|failure| told(&failure)), last_trace())
+                (outcome.map_err(|failure| failure_text(&failure)), last_trace())
             }
             Call::Lookup { path: at, want } => {
                 let outcome = names.lookup(&who(), &path(at), *want);
                 let outcome = outcome.map(|record| Outcome::Node(facts(&record)));
-                (outcome.map_err(|failure| told(&failure)), last_trace())
+                (outcome.map_err(|failure| failure_text(&failure)), last_trace())
             }
         }
     }
@@ -163,5 +163,5 @@ fn wait<T: Send + 'static>(
     let (outcome, trace) = namespace_calls::wait(|done| {
         start(Box::new(move |outcome| done((outcome, last_trace()))));
     });
-    (outcome.map(show).map_err(|failure| told(&failure)), trace)
+    (outcome.map(show).map_err(|failure| failure_text(&failure)), trace)
 }

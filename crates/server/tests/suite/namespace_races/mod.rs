@@ -127,7 +127,7 @@ fn root_of(names: &Namespace) -> NodeFacts {
 }
 
 #[test]
-fn threads_at_once_on_a_file() {
+fn concurrent_threads_on_a_file() {
     for seed in 0..4 {
         let dir = tempfile::tempdir().unwrap();
         let names = open(Arc::new(RedbStore::open(&dir.path().join("metadata")).unwrap()));
@@ -138,7 +138,7 @@ fn threads_at_once_on_a_file() {
 }
 
 #[test]
-fn threads_at_once_in_memory_with_runs_that_do_not_count() {
+fn concurrent_threads_in_memory_with_repeated_runs() {
     for seed in 0..20 {
         let rng = Mutex::new(Rng::with_seed(seed));
         let hook = move |step| {

@@ -192,8 +192,8 @@ fn parent(path: &str) -> String {
     path[..end.max(1)].to_owned()
 }
 
-/// A failure as far as the model tells it.
-pub fn told(failure: &Failure) -> String {
+/// Formats a failure as the model does.
+pub fn failure_text(failure: &Failure) -> String {
     match failure {
         Failure::NotFound { path } => format!("not found {path}"),
         Failure::Exists { path } => format!("exists {path}"),
@@ -206,5 +206,5 @@ pub fn told(failure: &Failure) -> String {
     }
 }
 
-/// What lookups ask for.
-pub const WANTS: [Access; 3] = [Access::LOOK, Access::READ, Access::WRITE];
+/// The accesses of random lookups.
+pub const ACCESSES: [Access; 3] = [Access::LOOK, Access::READ, Access::WRITE];
