@@ -5,8 +5,9 @@
 //! and [`Volume`]; [`formats`] reads and writes files of other programs.
 //!
 //! Features: `cluster` (default) is everything that needs a cluster; without it the crate is
-//! arithmetic and [`formats`] alone. `phantom` generates synthetic body scans (`Phantom`,
-//! `Volume::generate`).
+//! arithmetic and [`formats`] alone. It needs only the client: a program that runs a cluster in its
+//! own process (`Cluster::embedded`) turns on the feature `embedded` of `pario`. `phantom` generates
+//! synthetic body scans (`Phantom`, `Volume::generate`).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "cluster")]

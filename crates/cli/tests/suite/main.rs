@@ -13,6 +13,7 @@ mod copy;
 mod copy_trees;
 mod copy_volumes;
 mod demo;
+mod dependencies;
 mod disk_usage;
 mod document_examples;
 mod document_paths;

@@ -141,7 +141,8 @@ mod tests {
         let mut state = State::new(Some(address(1)));
         let now = Instant::now();
         assert_eq!(state.epoch(), 0);
-        assert_eq!(state.record_open(|epoch| ["", "first"][epoch as usize]), "first");
+        let first = state.record_open(|epoch| if epoch == 1 { "first" } else { "" });
+        assert_eq!(first, "first");
         assert_eq!(state.outcome(now, now, PAUSE), Some(Ok("first")));
         assert_eq!(state.take_lost(|_| false), None);
         assert_eq!(state.take_lost(|_| true), Some("first"));

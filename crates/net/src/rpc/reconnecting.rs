@@ -147,12 +147,16 @@ impl OpenTimeLimits {
 pub struct ReconnectingClient<P: Protocol, S: SessionSetup<P>> {
     options: ConnectionOptions,
     setup: Arc<S>,
-    state: Mutex<ConnectionState<Arc<OpenConnection<P, S>>, S::Error>>,
+    state: Mutex<State<P, S>>,
     /// Held by the thread that opens a connection.
     opening: Mutex<()>,
     /// The callbacks that wait for replies, with their deadlines.
-    callbacks: Mutex<Vec<(Instant, Weak<Callback<P::Reply, S::Error>>)>>,
+    callbacks: Mutex<Vec<ExpiringCallback<P::Reply, S::Error>>>,
 }
+
+type State<P, S> = ConnectionState<Arc<OpenConnection<P, S>>, <S as SessionSetup<P>>::Error>;
+type Opened<P, S> = Result<Arc<OpenConnection<P, S>>, <S as SessionSetup<P>>::Error>;
+type ExpiringCallback<R, E> = (Instant, Weak<Callback<R, E>>);
 
 /// A connection that was opened. It may be lost by now.
 pub struct OpenConnection<P: Protocol, S: SessionSetup<P>> {
@@ -228,7 +232,7 @@ impl<P: Protocol, S: SessionSetup<P>> ReconnectingClient<P, S> {
     }
 
     /// The connection, opened until the deadline and within the time limits if none is open.
-    pub fn connection(&self, deadline: Instant) -> Result<Arc<OpenConnection<P, S>>, S::Error> {
+    pub fn connection(&self, deadline: Instant) -> Opened<P, S> {
         let asked = Instant::now();
         if let Some(outcome) = self.outcome(asked) {
             return outcome;
@@ -362,7 +366,7 @@ impl<P: Protocol, S: SessionSetup<P>> ReconnectingClient<P, S> {
         }
     }
 
-    fn outcome(&self, asked: Instant) -> Option<Result<Arc<OpenConnection<P, S>>, S::Error>> {
+    fn outcome(&self, asked: Instant) -> Option<Opened<P, S>> {
         match self.current() {
             Some(connection) => Some(Ok(connection)),
             None => self.state.lock().outcome(asked, Instant::now(), self.options.pause),

@@ -420,7 +420,7 @@ fn memory_of_the_caller_is_sent_from_where_it_is() {
             incoming.responder.send(sum.sum());
         }
     });
-    let hello: Bulk = vec![1; WELCOME as usize].into();
+    let hello: Bulk = vec![1; 1_001].into();
     let (ones, twos) = (vec![1; LEN], vec![2; LEN]);
     // Over a socket the memory is borrowed; within a process the server would keep it.
     for (address, is_borrowed) in [(sockets.address("server"), true), (space.address(), false)] {

@@ -1,4 +1,7 @@
 //! Decompresses one chunk as its bytes are requested.
+//!
+//! The crate `tiff` keeps its decoders of streams private: `Decoder::read_chunk` and
+//! `read_coding_unit_bytes` fill a buffer for the whole strip or tile.
 
 use std::io::{self, SeekFrom};
 

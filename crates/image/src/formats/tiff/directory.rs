@@ -1,4 +1,9 @@
 //! A directory of a TIFF: its tags, and the positions of their values.
+//!
+//! `Decoder::new` of the crate `tiff` interprets the first page before its limits can be set: a tag
+//! may take 256 MiB whatever the limit of the caller is, a page with pixels that it does not know
+//! fails the pages behind it, and a file that omits the offset of the next directory fails too. Its
+//! errors name no position in the file.
 
 use std::collections::BTreeMap;
 use std::io::{self, SeekFrom};

@@ -3,9 +3,15 @@
 //! The reader decompresses chunks (strips or tiles) row by row, so a file that is one strip takes
 //! no more memory than one of many.
 //!
-//! The crate `tiff`, which the tests compare with, cannot replace this reader: it decodes a whole
-//! strip or tile per call and has no interface for rows, so memory would grow with the strip (up to
-//! the whole file), and its LZW decoder stops early when rows are short.
+//! The tests compare with the crate `tiff` (0.11). It cannot replace this code without losing rows
+//! or limits; the head of each file says why for its part:
+//! - pixels: it decodes a whole strip or tile per call, so memory would grow with the strip, up to
+//!   the whole file (`chunk_decoder.rs`, `predictor.rs`, `reader.rs`);
+//! - directories: it interprets the first page and allocates for its tags before a limit can be set
+//!   (`directory.rs`, `pages.rs`);
+//! - writing: it needs an output that can seek, and has no type for some pixels (`writer.rs`).
+//!
+//! The compressions themselves come from libraries: `flate2` for Deflate and `weezl` for LZW.
 
 mod chunk_decoder;
 mod directory;

@@ -1,4 +1,5 @@
-//! Predictors and byte order: from the bytes of a row of a chunk to numbers.
+//! Predictors and byte order: from the bytes of a row of a chunk to numbers. The crate `tiff` undoes
+//! them only for whole chunks.
 
 use super::super::{ByteOrder, Number};
 

@@ -1,5 +1,9 @@
 //! Writes a TIFF: plain strips after a directory that is computed in advance, so that the writer
 //! keeps nothing in memory and need not seek back.
+//!
+//! The encoder of the crate `tiff` writes the directory behind the pixels and needs an output that
+//! can seek. It keeps the list of all strips in memory, and has no type for grey with alpha or for
+//! signed colours.
 
 use std::io::{self, Write};
 
