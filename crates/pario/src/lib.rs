@@ -59,7 +59,7 @@ mod protocol;
 mod running;
 mod unanswered;
 
-pub use cached::{CachedFile, CachedOptions};
+pub use cached::{CachedFile, CachedFileSource, CachedOptions};
 pub use cluster::{Cluster, ClusterOptions, FileSystemId};
 pub use error::{Error, ErrorKind};
 pub use file::{Extent, Extents, File, FileContent, LockRequest, ReadRequest, WriteRequest};
