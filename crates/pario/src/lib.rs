@@ -63,7 +63,7 @@ pub mod simulation;
 pub mod status;
 mod unanswered;
 
-pub use cached::{CachedFile, CachedOptions};
+pub use cached::{CachedFile, CachedFileSource, CachedOptions};
 pub use cluster::{Cluster, ClusterOptions, FileSystemId};
 pub use error::{Error, ErrorKind};
 pub use file::{Extent, Extents, File, FileContent};

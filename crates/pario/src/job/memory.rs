@@ -167,7 +167,9 @@ impl Job {
     pub fn leave_memory(&self) {
         // A machine leader waits here until the others have left, with no lock held.
         let team = self.state.team.lock().take();
-        drop(team);
+        if let Some(team) = team {
+            self.state.lost_ranks.lock().extend(team.lost_ranks());
+        }
     }
 
     /// How the machines of the job find each other; `None` if all ranks run on one machine.

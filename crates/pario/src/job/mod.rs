@@ -83,8 +83,8 @@ struct JobState {
     /// The first cluster of which this job uses files: its node can tell machines where to meet. A
     /// job keeps no cluster alive.
     broker: Mutex<Weak<cluster::Shared>>,
-    /// Ranks that a node has reported as lost.
-    lost_at_nodes: Mutex<BTreeSet<u32>>,
+    /// Ranks that a node has reported as lost, and those that a team knew when this process left it.
+    lost_ranks: Mutex<BTreeSet<u32>>,
 }
 
 impl Job {
@@ -131,7 +131,7 @@ impl Job {
             meeting: Mutex::default(),
             team: Mutex::new(team),
             broker: Mutex::default(),
-            lost_at_nodes: Mutex::default(),
+            lost_ranks: Mutex::default(),
         });
         Ok(Self { state })
     }
@@ -156,7 +156,8 @@ impl Job {
     ///
     /// This is the union of two sources. The memory of the job notices a loss by itself, within two
     /// seconds on all machines, once the ranks have met. A node reports a loss as the error of a call
-    /// on its shared files. A rank that leaves the memory or closes a file is not lost.
+    /// on its shared files. A rank stays in the list. A rank that leaves the memory or closes a file
+    /// is not lost.
     ///
     /// ```
     /// let job = pario::Job::new("complete", 1, 0)?;
@@ -164,7 +165,7 @@ impl Job {
     /// # Ok::<(), pario::Error>(())
     /// ```
     pub fn lost_ranks(&self) -> Vec<u32> {
-        let mut lost = self.state.lost_at_nodes.lock().clone();
+        let mut lost = self.state.lost_ranks.lock().clone();
         if let Some(team) = &*self.state.team.lock() {
             lost.extend(team.lost_ranks());
         }
@@ -206,7 +207,7 @@ impl Job {
         | Error::File { failure: Failure::Collective { error, .. }, .. } = error
             && let CollectiveError::Gone { rank } = error
         {
-            self.state.lost_at_nodes.lock().insert(*rank);
+            self.state.lost_ranks.lock().insert(*rank);
         }
     }
 }

@@ -279,6 +279,8 @@ fn a_loss_in_memory_is_in_the_list() {
     // No call is needed to learn of a further loss.
     others[0].kill();
     until("both losses are known", || job.lost_ranks() == [1, 2]);
+    job.leave_memory();
+    assert_eq!(job.lost_ranks(), [1, 2]);
 }
 
 #[test]
