@@ -2,7 +2,7 @@
 //!
 //! They are placed when they are started. A thread of the file performs them, one after the other.
 //!
-//! *Who keeps what.* A queued access keeps the file, so that it is performed even if the caller has
+//! *Ownership.* A queued access keeps the file, so that it is performed even if the caller has
 //! dropped the file. The thread ends when the file is gone and the queue is empty.
 //!
 //! *No deadlock.* A thread that waits for an access sleeps until the access thread has performed it.
