@@ -288,8 +288,8 @@ impl Cluster {
         self.shared.map.read().clone()
     }
 
-    /// Returns the status of each node, in the order of the map. A node that does not answer in time
-    /// is an error for itself only.
+    /// Returns the status of each node, in the order of the map. A node that does not answer in
+    /// time is an error for itself only.
     pub fn status(&self, within: Duration) -> Vec<(String, Result<NodeStatus, Error>)> {
         let names: Vec<String> = self.map().nodes.into_iter().map(|node| node.name).collect();
         let ask = |number: usize, name: &str| {
@@ -313,8 +313,8 @@ impl Cluster {
         })
     }
 
-    /// Returns the file systems of all disks of the nodes that answer in time. Two disks that share a
-    /// file system have the same value; a disk whose file system is unknown is left out.
+    /// Returns the file systems of all disks of the nodes that answer in time. Two disks that share
+    /// a file system have the same value; a disk whose file system is unknown is left out.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -343,8 +343,8 @@ impl Cluster {
         systems
     }
 
-    /// Returns the jobs that coordinate through this cluster, and which of their ranks wait for which
-    /// others: the jobs of this user, or of all users if this user runs the node.
+    /// Returns the jobs that coordinate through this cluster, and which of their ranks wait for
+    /// which others: the jobs of this user, or of all users if this user runs the node.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -365,8 +365,8 @@ impl Cluster {
         }
     }
 
-    /// Returns the processes that wait for locks on files, longest wait first: those of this user, or
-    /// of all users if this user runs the node.
+    /// Returns the processes that wait for locks on files, longest wait first: those of this user,
+    /// or of all users if this user runs the node.
     pub fn lock_waits(&self) -> Result<Vec<LockWait>, Error> {
         match self.shared.interface().call(Request::LockWaits)? {
             Reply::LockWaits(waits) => Ok(waits),
@@ -376,8 +376,8 @@ impl Cluster {
 
     /// Ends the coordination of jobs: collective calls that wait for other ranks fail, and shared
     /// files must be opened again. Concerns the given files; without any, all files and the jobs
-    /// themselves. Concerns the jobs of this user, or of all users if this user runs the node. Written
-    /// data stays. Returns the jobs that were forgotten, and the files concerned.
+    /// themselves. Concerns the jobs of this user, or of all users if this user runs the node.
+    /// Written data stays. Returns the jobs that were forgotten, and the files concerned.
     pub fn reset(&self, files: &[FilePath]) -> Result<(Vec<String>, Vec<FilePath>), Error> {
         match self.shared.interface().call(Request::Reset { files: files.to_vec() })? {
             Reply::Reset { jobs, files } => Ok((jobs, files)),
@@ -513,8 +513,8 @@ impl Shared {
         self.short_cut
     }
 
-    /// A watch on the current connection to a node; `Some(None)` if the node is in this process, none
-    /// if there is no connection.
+    /// A watch on the current connection to a node; `Some(None)` if the node is in this process,
+    /// none if there is no connection.
     pub fn watch_node(&self, node: usize) -> Option<Option<Watch>> {
         #[cfg(feature = "embedded")]
         if self.embedded.is_some() {
@@ -523,8 +523,8 @@ impl Shared {
         self.node(node).watch().ok().map(Some)
     }
 
-    /// The counters of this process for short-cut accesses to disks of a node; none if the node does
-    /// not count them.
+    /// The counters of this process for short-cut accesses to disks of a node; none if the node
+    /// does not count them.
     pub fn traffic(&self, node: usize) -> Option<Arc<crate::file::TrafficTable>> {
         let mut tables = self.traffic.lock();
         if let Some(table) = tables.get(&node).filter(|table| !table.is_lost()) {

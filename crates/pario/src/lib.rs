@@ -1,18 +1,18 @@
 //! Parallel files: spread over many disks and machines, shared by many processes.
 //!
 //! A [`Cluster`] holds the files. [`Cluster::connect`] and [`Cluster::from_env`] reach a running
-//! cluster; [`Cluster::embedded`] runs one inside this process, without configuration. A [`File`] is
-//! an open file: threads read and write it at explicit offsets, or through
+//! cluster; [`Cluster::embedded`] runs one inside this process, without configuration. A [`File`]
+//! is an open file: threads read and write it at explicit offsets, or through
 //! [`Read`](std::io::Read), [`Write`](std::io::Write) and [`Seek`](std::io::Seek) with the file's
 //! own pointer. Calls block; a call whose name begins with `start_` returns a [`Pending`] instead.
 //!
 //! Guarantees:
 //! - A write that has returned survives the death of any Pario process; after
 //!   [`sync`](File::sync) or [`close`](File::close) it survives a power loss.
-//! - A read sees every write, of any process, that had returned before the read began. Clients cache
-//!   nothing.
-//! - A node that dies fails the calls that need it, and no others. When it runs again, its files are
-//!   available again.
+//! - A read sees every write, of any process, that had returned before the read began. Clients
+//!   cache nothing.
+//! - A node that dies fails the calls that need it, and no others. When it runs again, its files
+//!   are available again.
 //! - A file that is deleted while it is open can be used until it is closed.
 //!
 //! What it is not: it keeps no copies of data on other disks. Two writes that overlap in time and

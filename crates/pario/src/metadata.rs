@@ -103,8 +103,8 @@ pub(crate) fn measure(
     files.into_iter().zip(measures).map(combine).collect()
 }
 
-/// When a file or directory last changed. An empty subfile comes into being when a process opens the
-/// file, which is no change: only the first one counts, if all are empty.
+/// When a file or directory last changed. An empty subfile comes into being when a process opens
+/// the file, which is no change: only the first one counts, if all are empty.
 fn modified_ns(record: &FileRecord, subfiles: &[SubfileMeasure]) -> u64 {
     if record.kind == FileKind::Directory {
         return record.changed_ns;

@@ -13,8 +13,8 @@ use crate::open::OpenOptions;
 /// The outcome of a change of owner, group or mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RightsChanged {
-    /// Nodes that hold a part of the file and have not acknowledged the change in time. Clients that
-    /// had the file open may use it there as before, until the node reaches the interface node
+    /// Nodes that hold a part of the file and have not acknowledged the change in time. Clients
+    /// that had the file open may use it there as before, until the node reaches the interface node
     /// again.
     pub untold: Vec<String>,
 }
@@ -190,8 +190,8 @@ impl Cluster {
         self.names(NamespaceRequest::Remove { path }).map(|_| ())
     }
 
-    /// Renames a file or directory. Replaces an existing file atomically, and an empty directory by a
-    /// directory.
+    /// Renames a file or directory. Replaces an existing file atomically, and an empty directory by
+    /// a directory.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {

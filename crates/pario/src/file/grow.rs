@@ -6,8 +6,8 @@ use super::File;
 use crate::error::Error;
 
 impl File {
-    /// Extends the file to at least `len` bytes; the new bytes read as zeros. A longer file stays as it
-    /// is, also if another process extends it at the same time.
+    /// Extends the file to at least `len` bytes; the new bytes read as zeros. A longer file stays
+    /// as it is, also if another process extends it at the same time.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {

@@ -1,4 +1,5 @@
-//! Leases: a table in shared memory by which a node tells its clients at once that rights have changed.
+//! Leases: a table in shared memory by which a node tells its clients at once that rights have
+//! changed.
 
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
@@ -28,8 +29,8 @@ unsafe impl Send for Table {}
 unsafe impl Sync for Table {}
 
 impl Lease {
-    /// Takes the lease of a file from the table that came with its descriptors, and the number that it
-    /// had there before the grant was checked.
+    /// Takes the lease of a file from the table that came with its descriptors, and the number that
+    /// it had there before the grant was checked.
     pub fn take(table: &OwnedFd, file: FileId, number: u32) -> Option<Self> {
         // SAFETY: a new mapping at a place that the kernel chooses touches nothing that exists. The
         // node never shortens the file, so that reading does not fail.

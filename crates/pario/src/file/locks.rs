@@ -24,7 +24,8 @@ struct LockWait {
     request: Option<(Waiting, Watch)>,
 }
 
-/// Whether this process has locked bytes through an open file, and the connection that keeps the locks.
+/// Whether this process has locked bytes through an open file, and the connection that keeps the
+/// locks.
 #[derive(Default)]
 pub(super) struct Locked {
     is_some: AtomicBool,
@@ -32,13 +33,13 @@ pub(super) struct Locked {
 }
 
 impl File {
-    /// Locks bytes, and waits until no other process holds a conflicting lock. `..` means all bytes,
-    /// including those that the file will get.
+    /// Locks bytes, and waits until no other process holds a conflicting lock. `..` means all
+    /// bytes, including those that the file will get.
     ///
     /// Locks are advisory: reads and writes do not check them. They belong to this process and its
-    /// connection to the cluster: locks of its threads, through any [`File`], never conflict with each
-    /// other. A new lock replaces the older locks of the process on the same bytes. Locks end when they
-    /// are unlocked, when the process has closed the file, and when the process ends.
+    /// connection to the cluster: locks of its threads, through any [`File`], never conflict with
+    /// each other. A new lock replaces the older locks of the process on the same bytes. Locks end
+    /// when they are unlocked, when the process has closed the file, and when the process ends.
     ///
     /// A shared lock needs a file that was opened for reading, an exclusive one a file that was
     /// opened for writing. A wait that would close a cycle of waiting processes is an error. If the

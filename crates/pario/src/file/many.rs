@@ -1,6 +1,6 @@
-//! Calls on many files with few requests: open, write, sync, read and remove. A call sends one request
-//! to each node and round; the names, syncs and marks of a round become durable together. Each file
-//! has its own result.
+//! Calls on many files with few requests: open, write, sync, read and remove. A call sends one
+//! request to each node and round; the names, syncs and marks of a round become durable together.
+//! Each file has its own result.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
@@ -63,10 +63,10 @@ impl OpenOptions<'_> {
         opened.map(|opened| opened.map(|(file, _)| file)).collect()
     }
 
-    /// Writes whole files: creates each, or replaces its content, and makes it durable. A thousand small
-    /// files take a few requests, and each disk is synced once for all of them. The results are in the
-    /// order of the files; a file whose result is `Ok` survives a power loss. The call removes a file
-    /// that it has created and could not write.
+    /// Writes whole files: creates each, or replaces its content, and makes it durable. A thousand
+    /// small files take a few requests, and each disk is synced once for all of them. The results
+    /// are in the order of the files; a file whose result is `Ok` survives a power loss. The call
+    /// removes a file that it has created and could not write.
     ///
     /// Meant for files that fit into memory many times. The options apply as for
     /// [`open`](OpenOptions::open): with `create_new`, a file that exists is an error.
@@ -212,8 +212,8 @@ impl OpenOptions<'_> {
 }
 
 impl Cluster {
-    /// Reads whole files. A thousand small files take a few requests. The results are in the order of
-    /// the paths; the failure of one does not concern the others.
+    /// Reads whole files. A thousand small files take a few requests. The results are in the order
+    /// of the paths; the failure of one does not concern the others.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -275,8 +275,8 @@ impl Cluster {
         results
     }
 
-    /// Makes many open files durable, like [`File::sync`]: each disk is synced once for all of them.
-    /// The results are in the order of the files.
+    /// Makes many open files durable, like [`File::sync`]: each disk is synced once for all of
+    /// them. The results are in the order of the files.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -316,8 +316,9 @@ impl Cluster {
         checked.into_iter().map(result).collect()
     }
 
-    /// Removes many files and empty directories, in the given order, with one request for a thousand
-    /// of them. The results are in the same order; the failure of one does not concern the others.
+    /// Removes many files and empty directories, in the given order, with one request for a
+    /// thousand of them. The results are in the same order; the failure of one does not concern the
+    /// others.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

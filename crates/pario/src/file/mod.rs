@@ -136,14 +136,14 @@ impl File {
         &self.state.record
     }
 
-    /// Whether this process reads and writes the bytes itself, because all disks of the file are on its
-    /// machine.
+    /// Whether this process reads and writes the bytes itself, because all disks of the file are on
+    /// its machine.
     pub fn has_short_cut(&self) -> bool {
         self.usable_short_cut(|| Some(0)).is_ok_and(|found| found.is_some())
     }
 
-    /// Reads into a buffer at an offset. Returns the number of bytes; fewer than the buffer has only at
-    /// the end of the file.
+    /// Reads into a buffer at an offset. Returns the number of bytes; fewer than the buffer has
+    /// only at the end of the file.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -422,7 +422,8 @@ impl File {
         self.set_len(0)
     }
 
-    /// Sends a request for each part, and waits for all replies. They are in the order of the parts.
+    /// Sends a request for each part, and waits for all replies. They are in the order of the
+    /// parts.
     fn for_all_parts(
         &self,
         request: impl Fn(Grant, SubfileLocation) -> Request,

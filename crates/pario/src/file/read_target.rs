@@ -11,7 +11,7 @@ use super::batches::{Batch, MemoryPiece, ReadPiece};
 /// Borrowed memory that a read fills. Batches use pieces of it that do not overlap.
 pub struct ReadTarget<'b> {
     /// The file offset of each part, its start in memory, and its length.
-    pieces: Vec<(u64, NonNull<u8>, usize)>,
+    parts: Vec<(u64, NonNull<u8>, usize)>,
     borrowed: PhantomData<&'b mut [u8]>,
 }
 
@@ -30,7 +30,7 @@ impl<'b> ReadTarget<'b> {
         let raw = |(offset, piece): &mut ReadPiece<'_>| {
             (*offset, NonNull::from(&mut **piece).cast(), piece.len())
         };
-        Self { pieces: pieces.iter_mut().map(raw).collect(), borrowed: PhantomData }
+        Self { parts: pieces.iter_mut().map(raw).collect(), borrowed: PhantomData }
     }
 
     /// Borrows a buffer without a lifetime.
@@ -40,12 +40,12 @@ impl<'b> ReadTarget<'b> {
     /// It may be moved: its bytes stay where they are.
     pub unsafe fn of_buffer(buffer: &mut BulkBuffer) -> Self {
         let (start, len) = (NonNull::from(&mut **buffer).cast(), buffer.len());
-        Self { pieces: vec![(0, start, len)], borrowed: PhantomData }
+        Self { parts: vec![(0, start, len)], borrowed: PhantomData }
     }
 
     /// The offset and length of each part in the file.
     pub fn shape(&self) -> impl Iterator<Item = (u64, usize)> {
-        self.pieces.iter().map(|(offset, _, len)| (*offset, *len))
+        self.parts.iter().map(|(offset, _, len)| (*offset, *len))
     }
 
     /// Lends the pieces of a batch, which no other batch has; none where that does not pay.
@@ -65,13 +65,13 @@ impl<'b> ReadTarget<'b> {
     /// # Safety
     /// The piece must not be lent.
     pub unsafe fn at(&mut self, piece: MemoryPiece) -> &mut [u8] {
-        // SAFETY: checked to be within a part, which is borrowed; the caller guarantees that no other
-        // code uses it.
+        // SAFETY: checked to be within a part, which is borrowed; the caller guarantees that no
+        // other code uses it.
         unsafe { std::slice::from_raw_parts_mut(self.start(piece).as_ptr(), piece.len) }
     }
 
     fn start(&self, piece: MemoryPiece) -> NonNull<u8> {
-        let (_, start, len) = self.pieces[piece.part];
+        let (_, start, len) = self.parts[piece.part];
         assert!(piece.start <= len && piece.len <= len - piece.start, "a piece is in its part");
         // SAFETY: within the part, as just checked.
         unsafe { start.add(piece.start) }

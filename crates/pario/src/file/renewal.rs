@@ -1,8 +1,8 @@
 //! The grant of an open file, and its renewal.
 //!
-//! A grant is valid for some minutes. After a third of that time, the next use of the file requests a
-//! new one from the interface node and does not wait for it: an interface node that is down delays no
-//! access. If a node refuses a grant, the request is repeated with a new one.
+//! A grant is valid for some minutes. After a third of that time, the next use of the file requests
+//! a new one from the interface node and does not wait for it: an interface node that is down
+//! delays no access. If a node refuses a grant, the request is repeated with a new one.
 
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,8 @@ use crate::error::Error;
 
 /// A connection that breaks within this time was broken before the request.
 const AT_ONCE: Duration = Duration::from_millis(50);
-/// The time that a node may take after its start to learn which grants are valid, and the pause between
-/// attempts.
+/// The time that a node may take after its start to learn which grants are valid, and the pause
+/// between attempts.
 const INFORMED_WAIT: Duration = Duration::from_secs(1);
 const INFORMED_PAUSE: Duration = Duration::from_millis(50);
 /// The pause after a failed renewal.
@@ -126,8 +126,8 @@ impl File {
         }
     }
 
-    /// Like `with_renewal`, for work that can be repeated without harm: also repeats it if a node was
-    /// restarted since its last request, so that the connection breaks at once.
+    /// Like `with_renewal`, for work that can be repeated without harm: also repeats it if a node
+    /// was restarted since its last request, so that the connection breaks at once.
     pub(super) fn with_retry<T>(
         &self,
         grant: Grant,

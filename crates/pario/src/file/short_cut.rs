@@ -131,8 +131,8 @@ impl File {
             .all(|part| shared.node_of(part.disk).is_ok_and(|node| shared.node(node).is_open()))
     }
 
-    /// The short cut, if there is one and rights have not changed. If they have, renews the grant, or
-    /// fails. `subfile` returns the subfile that is needed; none if several are.
+    /// The short cut, if there is one and rights have not changed. If they have, renews the grant,
+    /// or fails. `subfile` returns the subfile that is needed; none if several are.
     pub(super) fn usable_short_cut(
         &self,
         subfile: impl FnOnce() -> Option<usize>,
@@ -272,8 +272,8 @@ impl ShortCut {
         found.map_or(0, |space| space.f_bavail.saturating_mul(space.f_frsize))
     }
 
-    /// Reads consecutive bytes. Returns whether a subfile was shorter than requested; missing bytes are
-    /// zero.
+    /// Reads consecutive bytes. Returns whether a subfile was shorter than requested; missing bytes
+    /// are zero.
     fn read(
         &self,
         striped: &Striped,
@@ -295,8 +295,8 @@ impl ShortCut {
         Ok(is_short)
     }
 
-    /// The bytes in the first unit, if the range touches at most two units, on different disks: then
-    /// there is nothing to gather.
+    /// The bytes in the first unit, if the range touches at most two units, on different disks:
+    /// then there is nothing to gather.
     #[inline]
     fn first_of_few(&self, striped: &Striped, offset: u64, len: usize) -> Option<usize> {
         let unit = striped.unit_bytes();

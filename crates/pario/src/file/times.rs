@@ -8,8 +8,8 @@ use crate::connection::Waiting;
 use crate::error::Error;
 
 impl File {
-    /// Sets the time of the last change, in nanoseconds since 1970. The next write sets it anew. The
-    /// time survives the end of any process, but not always a power loss.
+    /// Sets the time of the last change, in nanoseconds since 1970. The next write sets it anew.
+    /// The time survives the end of any process, but not always a power loss.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -63,8 +63,8 @@ impl File {
 }
 
 impl Cluster {
-    /// Sets the time of the last change of names in a directory, in nanoseconds since 1970. Only its
-    /// owner and root may do that.
+    /// Sets the time of the last change of names in a directory, in nanoseconds since 1970. Only
+    /// its owner and root may do that.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {

@@ -1,5 +1,5 @@
-//! Counters of short-cut accesses, in memory that the node reads: two relaxed additions for each access
-//! to a disk, and no system call.
+//! Counters of short-cut accesses, in memory that the node reads: two relaxed additions for each
+//! access to a disk, and no system call.
 
 use std::cell::Cell;
 use std::sync::Arc;

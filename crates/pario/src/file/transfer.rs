@@ -23,8 +23,8 @@ const SEGMENTS: usize = 256;
 impl File {
     /// Reads many ranges, with one request for all that one disk has of them, as far as they fit
     /// into one. The bytes follow each other in the buffer, range after range, and the buffer is as
-    /// long as all ranges together. Bytes beyond the end of the file read as zeros. Returns how many
-    /// bytes lie before the end.
+    /// long as all ranges together. Bytes beyond the end of the file read as zeros. Returns how
+    /// many bytes lie before the end.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -107,7 +107,8 @@ impl File {
         )))
     }
 
-    /// Reads the parts of an access. Returns how many of their bytes lie before the end of the file.
+    /// Reads the parts of an access. Returns how many of their bytes lie before the end of the
+    /// file.
     pub(super) fn read_pieces(
         &self,
         striped: &Striped,
@@ -124,8 +125,8 @@ impl File {
         };
         let count = pieces.iter().map(before).sum();
         if count > 0 {
-            // The file may have grown between the read and the measurement. Bytes before the measured
-            // end are read again; otherwise zeros would stand for written bytes.
+            // The file may have grown between the read and the measurement. Bytes before the
+            // measured end are read again; otherwise zeros would stand for written bytes.
             self.read_once(striped, pieces)?;
             for piece in pieces {
                 let count = before(piece);
