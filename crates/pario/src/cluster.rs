@@ -21,10 +21,10 @@ use crate::error::Error;
 use crate::job::JobCalls;
 use crate::running::{RunningNode, running_nodes};
 
-/// How long an answer may take, unless told otherwise.
+/// The default time limit of a reply.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A cluster. Clones are the same one; any number of threads may use it.
+/// A cluster. Clones share it; any number of threads may use it.
 ///
 /// ```
 /// # fn main() -> Result<(), pario::Error> {
@@ -46,13 +46,13 @@ pub(crate) struct Shared {
     nodes: RwLock<Vec<Arc<Connection>>>,
     map: RwLock<ClusterMap>,
     short_cut: bool,
-    /// How many calls this process has made together with the others of a job.
+    /// The collective calls of this process, by job.
     jobs: Mutex<HashMap<String, Arc<Mutex<JobCalls>>>>,
-    /// Where this process counts what it reads and writes by itself, by node.
+    /// The counters of this process for its short-cut accesses, by node.
     traffic: Mutex<HashMap<usize, Arc<crate::file::TrafficTable>>>,
-    /// How often this process has begun to wait for a lock.
+    /// The number of waits for locks that this process has started.
     pub(crate) lock_waits: AtomicU64,
-    /// How often this process has had work done with extents.
+    /// The number of processing calls that this process has made.
     pub(crate) calls: AtomicU64,
     /// The node in this process, if the cluster is embedded. Dropped last.
     #[cfg(feature = "embedded")]
@@ -66,22 +66,23 @@ pub struct FileSystemId {
     device: u64,
 }
 
-/// How to get at a cluster; everything has a sensible default.
+/// Options for reaching a cluster; all have defaults.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterOptions {
-    /// Whether files on disks of the same machine are read and written by this process itself.
-    /// Otherwise the variable PARIO_SHORT_CUT decides (`0` turns it off); it is on by default.
+    /// Whether this process reads and writes files on disks of its own machine itself. By default
+    /// the variable PARIO_SHORT_CUT decides (`0` turns the short cut off); without it, it is on.
     pub short_cut: Option<bool>,
-    /// Where the key of the cluster is; otherwise the variable PARIO_KEY says. Needed over TCP.
+    /// The file with the key of the cluster; by default the one that the variable PARIO_KEY names.
+    /// Needed over TCP.
     pub key_file: Option<PathBuf>,
-    /// How long an answer may take: 30 seconds by default.
+    /// The time limit of a reply: 30 seconds by default.
     pub timeout: Option<Duration>,
-    /// What the client is called in `pario status`: the name of its program by default.
+    /// The name of the client in `pario status`: the name of its program by default.
     pub client: Option<String>,
 }
 
 impl Cluster {
-    /// A cluster of one node with four disks in a directory, all within this process.
+    /// Runs a cluster of one node with four disks in a directory, all within this process.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -97,15 +98,15 @@ impl Cluster {
         Self::embedded_with(dir, ClusterOptions::default())
     }
 
-    /// The same, with options.
+    /// Like [`embedded`](Self::embedded), with options.
     #[cfg(feature = "embedded")]
     pub fn embedded_with(dir: impl AsRef<Path>, options: ClusterOptions) -> Result<Self, Error> {
         Self::recover_embedded(dir, options, MissingNamespace::Refuse)
     }
 
-    /// The same for a directory whose namespace may be missing. [`embedded`](Self::embedded)
-    /// refuses such a directory with [`Error::NamespaceMissing`], if there are files on its disks;
-    /// here the caller chooses.
+    /// Like [`embedded_with`](Self::embedded_with), for a directory whose namespace may be missing.
+    /// [`embedded`](Self::embedded) refuses such a directory with [`Error::NamespaceMissing`], if
+    /// there are files on its disks; here the caller chooses.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -157,15 +158,15 @@ impl Cluster {
         Self::open_at(address, client(&options, true)?, &options, Some(node))
     }
 
-    /// What the rebuild of a missing namespace has found, if this cluster is embedded and was
-    /// opened with one.
+    /// The report of the rebuild of a missing namespace, if this cluster is embedded and opening it
+    /// included one.
     #[cfg(feature = "embedded")]
     pub fn rebuilt(&self) -> Option<CheckReport> {
         self.shared.embedded.as_ref()?.rebuilt()
     }
 
-    /// A cluster that runs, at an address: `unix:PATH`, `tcp:HOST:PORT`, or the data directory of
-    /// one of its nodes.
+    /// Connects to a running cluster at an address: `unix:PATH`, `tcp:HOST:PORT`, or the data
+    /// directory of one of its nodes.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -183,13 +184,13 @@ impl Cluster {
         Self::connect_with(address, ClusterOptions::default())
     }
 
-    /// The same, with options.
+    /// Like [`connect`](Self::connect), with options.
     pub fn connect_with(address: &str, options: ClusterOptions) -> Result<Self, Error> {
         Self::open_named(address::parse(address)?, &options, true)
     }
 
-    /// The cluster that the variable PARIO_CLUSTER names; otherwise the user's own node, as started
-    /// by `pario serve`. If several nodes of the user run, the error names them.
+    /// Connects to the cluster that the variable PARIO_CLUSTER names; without it, to the user's own
+    /// node, as started by `pario serve`. If several nodes of the user run, the error names them.
     ///
     /// ```no_run
     /// let cluster = pario::Cluster::from_env()?;
@@ -199,7 +200,7 @@ impl Cluster {
         Self::from_env_with(ClusterOptions::default())
     }
 
-    /// The same, with options.
+    /// Like [`from_env`](Self::from_env), with options.
     pub fn from_env_with(options: ClusterOptions) -> Result<Self, Error> {
         if let Ok(address) = std::env::var("PARIO_CLUSTER") {
             return Self::connect_with(&address, options);
@@ -282,13 +283,13 @@ impl Cluster {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Which nodes and disks there are.
+    /// Returns the nodes and disks of the cluster.
     pub fn map(&self) -> ClusterMap {
         self.shared.map.read().clone()
     }
 
-    /// How each node is doing, in the order of the map. A node that does not answer in time is an
-    /// error for itself only.
+    /// Returns the status of each node, in the order of the map. A node that does not answer in
+    /// time is an error for itself only.
     pub fn status(&self, within: Duration) -> Vec<(String, Result<NodeStatus, Error>)> {
         let names: Vec<String> = self.map().nodes.into_iter().map(|node| node.name).collect();
         let ask = |number: usize, name: &str| {
@@ -312,8 +313,8 @@ impl Cluster {
         })
     }
 
-    /// The file systems of all disks of the nodes that answer in time. Two disks that share a file
-    /// system have the same value; a disk whose file system is not known is not there.
+    /// Returns the file systems of all disks of the nodes that answer in time. Two disks that share
+    /// a file system have the same value; a disk whose file system is unknown is left out.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -342,8 +343,8 @@ impl Cluster {
         systems
     }
 
-    /// The jobs whose processes have something to do with each other here, and who waits for whom:
-    /// those of this user, and of all users for who runs the node.
+    /// Returns the jobs that coordinate through this cluster, and which of their ranks wait for
+    /// which others: the jobs of this user, or of all users if this user runs the node.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -364,8 +365,8 @@ impl Cluster {
         }
     }
 
-    /// The processes that wait for locks of files, longest first: those of this user, and of all
-    /// users for who runs the node.
+    /// Returns the processes that wait for locks on files, longest wait first: those of this user,
+    /// or of all users if this user runs the node.
     pub fn lock_waits(&self) -> Result<Vec<LockWait>, Error> {
         match self.shared.interface().call(Request::LockWaits)? {
             Reply::LockWaits(waits) => Ok(waits),
@@ -373,10 +374,10 @@ impl Cluster {
         }
     }
 
-    /// Ends what jobs do together: whoever waits for others is told, and files that were opened
-    /// together must be opened again. Of the given files, or of all and the jobs too if none is
-    /// given; of jobs of this user, and of all users for who runs the node. What was written stays.
-    /// Says which jobs were forgotten, and which files were concerned.
+    /// Ends the coordination of jobs: collective calls that wait for other ranks fail, and shared
+    /// files must be opened again. Concerns the given files; without any, all files and the jobs
+    /// themselves. Concerns the jobs of this user, or of all users if this user runs the node.
+    /// Written data stays. Returns the jobs that were forgotten, and the files concerned.
     pub fn reset(&self, files: &[FilePath]) -> Result<(Vec<String>, Vec<FilePath>), Error> {
         match self.shared.interface().call(Request::Reset { files: files.to_vec() })? {
             Reply::Reset { jobs, files } => Ok((jobs, files)),
@@ -384,7 +385,7 @@ impl Cluster {
         }
     }
 
-    /// Compares the namespace with what is on the disks.
+    /// Compares the namespace with the disks.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -392,21 +393,21 @@ impl Cluster {
     /// # let cluster = pario::Cluster::embedded(dir.path())?;
     /// use pario::status::{CheckDepth, CheckRequest};
     ///
-    /// let what =
+    /// let request =
     ///     CheckRequest { depth: CheckDepth::Names, is_repair: false, is_rebuild: false };
-    /// assert!(cluster.check(what)?.findings.is_empty());
+    /// assert!(cluster.check(request)?.findings.is_empty());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn check(&self, what: CheckRequest) -> Result<CheckReport, Error> {
+    pub fn check(&self, request: CheckRequest) -> Result<CheckReport, Error> {
         let interface = self.shared.interface();
-        match interface.call_long(Request::Check(what))? {
+        match interface.call_long(Request::Check(request))? {
             Reply::Checked(report) => Ok(report),
             _ => Err(strange("")),
         }
     }
 
-    /// Stops all nodes, or one, and says which. What they have acknowledged they finish.
+    /// Stops all nodes, or one, and returns their names. Nodes finish what they have acknowledged.
     pub fn stop(&self, node: Option<&str>) -> Result<Vec<String>, Error> {
         let map = self.map();
         let mut wanted: Vec<(usize, String)> = (0..)
@@ -431,17 +432,17 @@ impl Cluster {
         Ok(stopped)
     }
 
-    /// Asks the interface node.
+    /// Calls the interface node.
     pub(crate) fn names(&self, request: NamespaceRequest) -> Result<Reply, Error> {
         self.shared.interface().call(Request::Namespace(request))
     }
 
-    /// Tells the interface node something and waits for no answer.
+    /// Sends a request to the interface node without waiting for the reply.
     pub(crate) fn tell_names(&self, request: NamespaceRequest) {
         self.shared.interface().tell(Request::Namespace(request));
     }
 
-    /// As whom this process is known to the cluster.
+    /// Returns the user and groups under which the cluster knows this process.
     pub fn identity(&self) -> Result<Identity, Error> {
         Ok(self.shared.interface().welcome()?.identity.clone())
     }
@@ -453,7 +454,7 @@ impl Shared {
         self.nodes.read()[number].clone()
     }
 
-    /// The connection to the node that keeps the names.
+    /// The connection to the interface node.
     pub fn interface(&self) -> Arc<Connection> {
         self.node(self.interface_number())
     }
@@ -463,12 +464,12 @@ impl Shared {
         self.map.read().clone()
     }
 
-    /// Which node keeps the names.
+    /// The number of the interface node.
     pub fn interface_number(&self) -> usize {
         self.map.read().interface as usize
     }
 
-    /// Whether this process can have descriptors of the node that keeps the names.
+    /// Whether the interface node passes descriptors to this process.
     pub fn is_near_interface(&self) -> bool {
         #[cfg(feature = "embedded")]
         if self.embedded.is_some() {
@@ -478,7 +479,7 @@ impl Shared {
         welcome.is_some_and(|welcome| welcome.is_ok_and(|welcome| welcome.descriptors.is_some()))
     }
 
-    /// The node that has a disk; a map that does not know it is asked for again.
+    /// The node that has a disk. Fetches the map again if it does not know the disk.
     pub fn node_of(&self, disk: DiskId) -> Result<usize, Error> {
         if let Some((node, _)) = self.map.read().disk(disk) {
             return Ok(node as usize);
@@ -497,23 +498,23 @@ impl Shared {
         }
     }
 
-    /// The calls of a job, of which this process is one rank.
+    /// The collective calls of this process in a job.
     pub fn calls_of_job(&self, job: &str) -> Arc<Mutex<JobCalls>> {
         self.jobs.lock().entry(job.to_owned()).or_default().clone()
     }
 
-    /// A disk, as people call it.
+    /// The name of a disk, for users.
     pub fn disk_name(&self, disk: DiskId) -> String {
         self.map.read().disk_name(disk)
     }
 
-    /// Whether descriptors may be used at all.
+    /// Whether the short cut may be used.
     pub fn uses_short_cut(&self) -> bool {
         self.short_cut
     }
 
-    /// Tells whether the connection to a node that is open now is still open; nothing to watch if the
-    /// node is in this process. None if there is no connection.
+    /// A watch on the current connection to a node; `Some(None)` if the node is in this process,
+    /// none if there is no connection.
     pub fn watch_node(&self, node: usize) -> Option<Option<Watch>> {
         #[cfg(feature = "embedded")]
         if self.embedded.is_some() {
@@ -522,8 +523,8 @@ impl Shared {
         self.node(node).watch().ok().map(Some)
     }
 
-    /// Where this process counts what it reads and writes by itself on disks of a node; none if the
-    /// node does not count it.
+    /// The counters of this process for short-cut accesses to disks of a node; none if the node
+    /// does not count them.
     pub fn traffic(&self, node: usize) -> Option<Arc<crate::file::TrafficTable>> {
         let mut tables = self.traffic.lock();
         if let Some(table) = tables.get(&node).filter(|table| !table.is_lost()) {
@@ -534,12 +535,12 @@ impl Shared {
         Some(table)
     }
 
-    /// Asks a node for descriptors; none if it gives this process none.
+    /// Requests descriptors from a node; none if it passes none to this process.
     pub fn descriptors(&self, node: usize, request: &[u8]) -> Option<crate::file::Descriptors> {
         self.ask_descriptors(node, request)?.ok()
     }
 
-    /// The same, and tells with which failure the node refuses, if it does.
+    /// Like `descriptors`, with the failure if the node refuses.
     pub fn ask_descriptors(
         &self,
         node: usize,
@@ -550,7 +551,7 @@ impl Shared {
         if let Some(node) = &self.embedded {
             return Some(node.descriptors(request).map_err(failure));
         }
-        // Among many who come at once one may be sent away unheard.
+        // A node under load may close a connection without a reply.
         for _ in 0..3 {
             let mut client: DescriptorClient = self.node(node).descriptors()?;
             if let Ok(given) = client.request(request) {

@@ -1,25 +1,26 @@
 //! Parallel files: spread over many disks and machines, shared by many processes.
 //!
-//! A [`Cluster`] is where files are: a running one ([`Cluster::connect`], [`Cluster::from_env`]), or
-//! one that lives in this process ([`Cluster::embedded`]), which needs nothing to be started and
-//! nothing to be configured. A [`File`] is open: it is read and written at explicit offsets by any
-//! number of threads, or through [`Read`](std::io::Read), [`Write`](std::io::Write) and
-//! [`Seek`](std::io::Seek) with a pointer of its own.
+//! A [`Cluster`] holds the files. [`Cluster::connect`] and [`Cluster::from_env`] reach a running
+//! cluster; [`Cluster::embedded`] runs one inside this process, without configuration. A [`File`]
+//! is an open file: threads read and write it at explicit offsets, or through
+//! [`Read`](std::io::Read), [`Write`](std::io::Write) and [`Seek`](std::io::Seek) with the file's
+//! own pointer. Calls block; a call whose name begins with `start_` returns a [`Pending`] instead.
 //!
 //! A [`Job`] is the processes that work together. [`Job::files`] gives the files of a cluster that
 //! they have open together, each in a [`Mode`]; memory, cached files and record files come from the
 //! job itself and need no cluster.
 //!
-//! What can be relied on:
+//! Guarantees:
 //! - A write that has returned survives the death of any Pario process; after
 //!   [`sync`](File::sync) or [`close`](File::close) it survives a power loss.
-//! - A read sees every write that had returned before it began, whoever wrote. Nothing is cached in
-//!   clients.
-//! - A node that dies fails what needs it, and nothing else; when it is back, so are the files.
+//! - A read sees every write, of any process, that had returned before the read began. Clients
+//!   cache nothing.
+//! - A node that dies fails the calls that need it, and no others. When it runs again, its files
+//!   are available again.
 //! - A file that is deleted while it is open can be used until it is closed.
 //!
-//! What it is not: it keeps no copies of data on other disks, and two writes that overlap in time and
-//! place are applied in any order, piece by piece, unless who writes locks the bytes before
+//! What it is not: it keeps no copies of data on other disks. Two writes that overlap in time and
+//! place are applied in any order, piece by piece, unless the writers lock the bytes
 //! ([`File::lock`]).
 //!
 //! ```
@@ -29,7 +30,10 @@
 //! cluster.make_directory("/runs")?;
 //!
 //! let file = cluster.create("/runs/result")?;
-//! file.write_at(b"hello", 1 << 20)?; // what lies before reads as zeros and takes no space
+//! file.write_at(b"hello", 1 << 20)?; // the hole before it reads as zeros and takes no space
+//! let pending = file.start_write_at(vec![7; 1 << 20], 2 << 20)?; // the disks work ...
+//! let next: u64 = (0..1000).sum(); // ... while we compute
+//! pending.wait()?;
 //! file.close()?;
 //!
 //! let mut bytes = [0; 5];
@@ -38,9 +42,14 @@
 //! for entry in cluster.list("/runs")? {
 //!     println!("{}", entry?.name);
 //! }
+//! # assert_eq!(next, 499_500);
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Modules: [`cached`] holds whole files in the memory of a job, [`team`] the memory of a job,
+//! [`records`] record files, [`operation`] operations that nodes run on extents, [`status`] the
+//! state of a cluster and its diagnosis.
 
 mod address;
 pub mod cached;

@@ -1,4 +1,4 @@
-//! What is in a directory, page by page.
+//! The listing of a directory, page by page.
 
 use std::collections::VecDeque;
 
@@ -17,16 +17,16 @@ const PAGE: u32 = 1000;
 pub struct ListedEntry {
     /// Its name.
     pub name: String,
-    /// What the namespace says of it.
+    /// Its record in the namespace.
     pub record: FileRecord,
-    /// Size and times, if they were asked for and the disks have answered.
+    /// Size and times, if the caller asked for them and the disks have answered.
     pub measured: Option<Metadata>,
 }
 
 /// The entries of a directory, in order of their names; made by [`Cluster::list`].
 ///
-/// Names that are created or removed meanwhile may or may not be among them; every other name is,
-/// once.
+/// Names that are created or removed during the listing may or may not be among them; every other
+/// name is listed once.
 #[derive(Debug)]
 pub struct Listing {
     cluster: Cluster,
@@ -63,7 +63,7 @@ impl Listing {
         if self.with_sizes {
             let records = entries.iter().map(|entry| entry.record.clone());
             let asked = records.zip(grants).collect();
-            // A node that does not answer leaves its sizes out; the names are known all the same.
+            // The sizes of a node that does not answer are missing; the names are not.
             let all = measure(&self.cluster.shared, asked);
             measured = all.into_iter().map(Result::ok).collect();
         }

@@ -1,4 +1,4 @@
-//! What is known of a file: rights from the namespace, sizes and times from its disks.
+//! The metadata of a file: rights from the namespace, sizes and times from its disks.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use crate::cluster::{Cluster, Shared};
 use crate::connection::{Waiting, strange};
 use crate::error::Error;
 
-/// Size, times, rights, and where the bytes lie.
+/// The size, times, rights and subfiles of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metadata {
-    /// What the namespace says.
+    /// The record in the namespace.
     pub record: FileRecord,
     /// Length in bytes; for extents, the bytes of all headers and bodies.
     pub len: u64,
-    /// When bytes last changed, in nanoseconds since 1970; for directories, when names did.
+    /// The time of the last change of bytes, in nanoseconds since 1970; for directories, of names.
     pub modified_ns: u64,
-    /// One for each disk.
+    /// The subfiles, one for each disk.
     pub subfiles: Vec<SubfileMeasure>,
 }
 
@@ -41,7 +41,7 @@ impl Metadata {
         self.record.kind == FileKind::Directory
     }
 
-    /// Bytes that it takes on disks.
+    /// The bytes that the file occupies on disks.
     pub fn disk_bytes(&self) -> u64 {
         self.subfiles.iter().map(|subfile| subfile.disk_bytes).sum()
     }
@@ -56,29 +56,29 @@ pub(crate) fn parts_of(record: &FileRecord) -> Vec<SubfileLocation> {
         .collect()
 }
 
-/// Some parts of a file, which one node has.
+/// Subfiles of a file that one node holds.
 #[derive(Clone)]
-struct Asked {
-    /// Which file it is, of those that are measured.
+struct MeasureItem {
+    /// The index of the file among those that are measured.
     file: usize,
     grant: Grant,
     parts: Vec<SubfileLocation>,
 }
 
-/// What is known of the subfiles of each file, or why nothing is.
+/// The subfiles of each file, or the error that prevents measuring them.
 type Measures = Vec<Result<Vec<SubfileMeasure>, Error>>;
 
-/// Asks all nodes concerned at once, with as few questions as possible, for the sizes of files.
-/// What cannot be measured is an error for itself only.
+/// Measures files, with as few requests as possible, to all nodes concerned at once. A file that
+/// cannot be measured is an error for itself only.
 pub(crate) fn measure(
     shared: &Shared,
     files: Vec<(FileRecord, Option<Grant>)>,
 ) -> Vec<Result<Metadata, Error>> {
     let mut measures: Measures = files.iter().map(|_| Ok(Vec::new())).collect();
     let mut waiting = Vec::new();
-    for (node, questions) in questions(shared, &files, &mut measures) {
+    for (node, requests) in requests_by_node(shared, &files, &mut measures) {
         let mut trouble = None;
-        for asked in questions {
+        for asked in requests {
             // A node that cannot be reached is tried once.
             let started = trouble.clone().map_or_else(|| start(shared, node, &asked), Err);
             match started {
@@ -93,18 +93,18 @@ pub(crate) fn measure(
     for (node, asked, started) in waiting {
         take(shared, node, asked, started, &mut measures);
     }
-    let put_together = |((record, _), measured): ((FileRecord, _), Result<_, Error>)| {
+    let combine = |((record, _), measured): ((FileRecord, _), Result<_, Error>)| {
         let mut subfiles: Vec<SubfileMeasure> = measured?;
         subfiles.sort_by_key(|subfile| subfile.subfile);
         let len = len_of(&record, &subfiles)?;
         let modified_ns = modified_ns(&record, &subfiles);
         Ok(Metadata { record, len, modified_ns, subfiles })
     };
-    files.into_iter().zip(measures).map(put_together).collect()
+    files.into_iter().zip(measures).map(combine).collect()
 }
 
-/// When a file or directory last changed. An empty subfile comes into being when a process opens the
-/// file, which is no change: only the first one counts, if all are empty.
+/// When a file or directory last changed. An empty subfile comes into being when a process opens
+/// the file, which is no change: only the first one counts, if all are empty.
 fn modified_ns(record: &FileRecord, subfiles: &[SubfileMeasure]) -> u64 {
     if record.kind == FileKind::Directory {
         return record.changed_ns;
@@ -116,13 +116,13 @@ fn modified_ns(record: &FileRecord, subfiles: &[SubfileMeasure]) -> u64 {
     latest.filter(|time| *time > 0).unwrap_or(record.created_ns)
 }
 
-/// What each node is asked; no question has more parts than a node takes.
-fn questions(
+/// The requests to each node; none has more parts than a node accepts.
+fn requests_by_node(
     shared: &Shared,
     files: &[(FileRecord, Option<Grant>)],
     measures: &mut Measures,
-) -> BTreeMap<usize, Vec<Vec<Asked>>> {
-    let mut by_node: BTreeMap<usize, Vec<Vec<Asked>>> = BTreeMap::new();
+) -> BTreeMap<usize, Vec<Vec<MeasureItem>>> {
+    let mut by_node: BTreeMap<usize, Vec<Vec<MeasureItem>>> = BTreeMap::new();
     let mut room: BTreeMap<usize, usize> = BTreeMap::new();
     for (file, (record, grant)) in files.iter().enumerate() {
         let Some(grant) = grant else { continue };
@@ -134,24 +134,24 @@ fn questions(
                     break;
                 }
             };
-            let (questions, room) =
+            let (requests, room) =
                 (by_node.entry(node).or_default(), room.entry(node).or_default());
             if *room == 0 {
-                questions.push(Vec::new());
+                requests.push(Vec::new());
                 *room = RANGES_LIMIT;
             }
             *room -= 1;
-            let Some(question) = questions.last_mut() else { continue };
-            match question.last_mut() {
+            let Some(request) = requests.last_mut() else { continue };
+            match request.last_mut() {
                 Some(asked) if asked.file == file => asked.parts.push(part),
-                _ => question.push(Asked { file, grant: grant.clone(), parts: vec![part] }),
+                _ => request.push(MeasureItem { file, grant: grant.clone(), parts: vec![part] }),
             }
         }
     }
     by_node
 }
 
-fn start(shared: &Shared, node: usize, asked: &[Asked]) -> Result<Waiting, Error> {
+fn start(shared: &Shared, node: usize, asked: &[MeasureItem]) -> Result<Waiting, Error> {
     let files = asked.iter().map(|asked| (asked.grant.clone(), asked.parts.clone())).collect();
     shared.node(node).start(Request::Measure { files }, Vec::new())
 }
@@ -161,7 +161,7 @@ fn start(shared: &Shared, node: usize, asked: &[Asked]) -> Result<Waiting, Error
 fn take(
     shared: &Shared,
     node: usize,
-    asked: Vec<Asked>,
+    asked: Vec<MeasureItem>,
     started: Waiting,
     measures: &mut Measures,
 ) {
@@ -189,7 +189,7 @@ fn take(
     }
 }
 
-fn leave_out(asked: &[Asked], error: &Error, measures: &mut Measures) {
+fn leave_out(asked: &[MeasureItem], error: &Error, measures: &mut Measures) {
     for asked in asked {
         measures[asked.file] = Err(error.clone());
     }
@@ -229,7 +229,7 @@ mod tests {
             cluster.create(&path).unwrap().write_at(&vec![1; number], 0).unwrap();
             files.push(asked(&cluster, &path));
         }
-        // What was granted before rights changed is not valid any more.
+        // Grants from before the change of rights are not valid any more.
         for revoked in ["/3", "/4", "/17"] {
             cluster.set_mode(revoked, 0o600).unwrap();
         }
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn more_is_measured_than_one_question_takes() {
+    fn more_is_measured_than_one_request_takes() {
         let dir = tempfile::tempdir().unwrap();
         let cluster = Cluster::embedded(dir.path()).unwrap();
         cluster.create("/a").unwrap().write_at(&[1; 300_000], 0).unwrap();

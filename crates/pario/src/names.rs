@@ -10,11 +10,11 @@ use crate::listing::Listing;
 use crate::metadata::Metadata;
 use crate::open::OpenOptions;
 
-/// What came of a change of owner, group or mode.
+/// The outcome of a change of owner, group or mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RightsChanged {
-    /// Nodes that hold a part of the file and have not acknowledged the change in time. Clients that
-    /// had the file open may use it there as before, until the node reaches the interface node
+    /// Nodes that hold a part of the file and have not acknowledged the change in time. Clients
+    /// that had the file open may use it there as before, until the node reaches the interface node
     /// again.
     pub untold: Vec<String>,
 }
@@ -36,8 +36,8 @@ impl Cluster {
         self.options().read(true).open(path)
     }
 
-    /// Opens a file for reading and writing; it is created if it is not there, and emptied if it
-    /// is.
+    /// Opens a file for reading and writing. Creates it if it does not exist, and empties it if it
+    /// does.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -52,7 +52,7 @@ impl Cluster {
         self.options().read(true).write(true).create(true).truncate(true).open(path)
     }
 
-    /// The same, and makes the directories above the file that are missing.
+    /// Like [`create`](Self::create), and creates the missing directories above the file.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -67,12 +67,12 @@ impl Cluster {
         options.create_parents(true).open(path)
     }
 
-    /// To open or create a file in any other way.
+    /// Returns options for opening or creating a file in any other way.
     pub fn options(&self) -> OpenOptions<'_> {
         OpenOptions::new(self)
     }
 
-    /// Size, times, rights and where the bytes lie.
+    /// Returns the size, times, rights and subfiles of a file or directory.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -90,8 +90,8 @@ impl Cluster {
         Metadata::of_path(self, path)
     }
 
-    /// What is in a directory, in order of names, with sizes. Names come in pages, so that a large
-    /// directory is listed while it is read.
+    /// Lists a directory in order of names, with sizes. The listing fetches pages, so that a large
+    /// directory takes little memory.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -110,12 +110,12 @@ impl Cluster {
         Listing::begin(self, FilePath::new(path)?, true)
     }
 
-    /// The same without sizes: the disks are not asked.
+    /// Like [`list`](Self::list), without sizes, and so without requests to disks.
     pub fn list_names(&self, path: &str) -> Result<Listing, Error> {
         Listing::begin(self, FilePath::new(path)?, false)
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -131,7 +131,7 @@ impl Cluster {
         self.names(NamespaceRequest::MakeDirectory { path, mode: 0o755 }).map(|_| ())
     }
 
-    /// Makes a directory and those it is in, as far as they are missing.
+    /// Creates a directory and the missing directories above it.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -157,7 +157,7 @@ impl Cluster {
         Err(pario_proto::Failure::NotADirectory { path: reached }.into())
     }
 
-    /// Removes a directory, which must be empty.
+    /// Removes an empty directory.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -173,7 +173,7 @@ impl Cluster {
         self.names(NamespaceRequest::RemoveDirectory { path }).map(|_| ())
     }
 
-    /// Deletes a file. Who has it open can use it until they close it.
+    /// Deletes a file. Processes that have it open can use it until they close it.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -190,8 +190,8 @@ impl Cluster {
         self.names(NamespaceRequest::Remove { path }).map(|_| ())
     }
 
-    /// Gives a file or directory another path. A file that is there is replaced, at once; so is an
-    /// empty directory by a directory.
+    /// Renames a file or directory. Replaces an existing file atomically, and an empty directory by
+    /// a directory.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -207,8 +207,8 @@ impl Cluster {
         self.names(NamespaceRequest::Rename { from, to }).map(|_| ())
     }
 
-    /// Sets the permissions of a file or directory. From then on they hold at every node but those
-    /// that the outcome names.
+    /// Sets the permissions of a file or directory. They hold at every node from then on, except at
+    /// those that the outcome names.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -223,7 +223,7 @@ impl Cluster {
         self.set_rights(path, Some(mode), None, None)
     }
 
-    /// Gives a file or directory to another user or group.
+    /// Changes the owner or the group of a file or directory.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {

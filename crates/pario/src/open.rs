@@ -1,4 +1,4 @@
-//! How a file is opened.
+//! Options for opening and creating files.
 
 use pario_proto::{
     Access, DiskChoice, DiskId, FilePath, Layout, LayoutChoice, NamespaceRequest, Reply,
@@ -9,7 +9,7 @@ use crate::connection::strange;
 use crate::error::{Error, ErrorKind};
 use crate::file::File;
 
-/// How a file is opened or created; made by [`Cluster::options`].
+/// Options for opening or creating a file; made by [`Cluster::options`].
 ///
 /// ```
 /// # fn main() -> Result<(), pario::Error> {
@@ -20,7 +20,7 @@ use crate::file::File;
 ///     .read(true)
 ///     .write(true)
 ///     .create_new(true)
-///     .unit(1 << 20) // a MiB on one disk, the next one on the next
+///     .unit(1 << 20) // one MiB per disk in turn
 ///     .disk_count(2)
 ///     .mode(0o600)
 ///     .open("/large")?;
@@ -39,13 +39,14 @@ pub struct OpenOptions<'c> {
     is_truncate: bool,
     mode: u32,
     unit_bytes: Option<u64>,
-    disks: Wish,
+    disks: DiskSelection,
     is_extents: bool,
     layout: Option<Layout>,
 }
 
 #[derive(Clone, Debug)]
-enum Wish {
+/// The disks of a new file, as the caller names them.
+enum DiskSelection {
     All,
     Count(u32),
     These(Vec<String>),
@@ -62,38 +63,37 @@ impl<'c> OpenOptions<'c> {
             is_truncate: false,
             mode: 0o644,
             unit_bytes: None,
-            disks: Wish::All,
+            disks: DiskSelection::All,
             is_extents: false,
             layout: None,
         }
     }
 
-    /// For reading.
+    /// Opens the file for reading.
     pub fn read(mut self, yes: bool) -> Self {
         self.access.read = yes;
         self
     }
 
-    /// For writing.
+    /// Opens the file for writing.
     pub fn write(mut self, yes: bool) -> Self {
         self.access.write = yes;
         self
     }
 
-    /// Creates the file if it is not there.
+    /// Creates the file if it does not exist.
     pub fn create(mut self, yes: bool) -> Self {
         self.is_create = yes;
         self
     }
 
-    /// Creates the file; that it is there already is an error.
+    /// Creates the file; fails if it exists.
     pub fn create_new(mut self, yes: bool) -> Self {
         self.is_new = yes;
         self
     }
 
-    /// Before the file is created, makes the directories above it that are missing. It means nothing
-    /// to a file that is not created.
+    /// Creates the missing directories above a new file. Has no effect on a file that exists.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -111,45 +111,44 @@ impl<'c> OpenOptions<'c> {
         self
     }
 
-    /// Empties a file that is there.
+    /// Empties a file that exists.
     pub fn truncate(mut self, yes: bool) -> Self {
         self.is_truncate = yes;
         self
     }
 
-    /// Permissions of a new file: `0o644` if nothing else is said.
+    /// Sets the permissions of a new file: `0o644` by default.
     pub fn mode(mut self, mode: u32) -> Self {
         self.mode = mode;
         self
     }
 
-    /// The striping unit of a new file: so many bytes on one disk, the next ones on the next. 64 KiB
-    /// if nothing else is said.
+    /// Sets the striping unit of a new file: the number of consecutive bytes on one disk. 64 KiB by
+    /// default.
     pub fn unit(mut self, bytes: u64) -> Self {
         self.unit_bytes = Some(bytes);
         self
     }
 
-    /// Over how many disks a new file is spread: all if nothing else is said.
+    /// Sets the number of disks of a new file: all by default.
     pub fn disk_count(mut self, count: u32) -> Self {
-        self.disks = Wish::Count(count);
+        self.disks = DiskSelection::Count(count);
         self
     }
 
-    /// Over which disks a new file is spread, in this order: names like `local/disk2`, or their
-    /// numbers.
+    /// Sets the disks of a new file, in this order: names like `local/disk2`, or their numbers.
     pub fn disks<I: IntoIterator<Item = S>, S: Into<String>>(mut self, disks: I) -> Self {
-        self.disks = Wish::These(disks.into_iter().map(Into::into).collect());
+        self.disks = DiskSelection::These(disks.into_iter().map(Into::into).collect());
         self
     }
 
-    /// A new file is one of extents, not of bytes.
+    /// Creates a new file as one of extents instead of bytes.
     pub fn extents(mut self) -> Self {
         self.is_extents = true;
         self
     }
 
-    /// A new file has just this layout.
+    /// Sets the complete layout of a new file.
     pub fn layout(mut self, layout: Layout) -> Self {
         self.layout = Some(layout);
         self
@@ -185,12 +184,12 @@ impl<'c> OpenOptions<'c> {
         self.cluster
     }
 
-    /// Whether a file that is there is emptied.
+    /// Whether a file that exists is emptied.
     pub(crate) fn is_truncate(&self) -> bool {
         self.is_truncate
     }
 
-    /// What it is opened for, if that makes sense.
+    /// The access that is requested; fails if it contradicts the other options.
     pub(crate) fn checked_access(&self, path: &FilePath) -> Result<Access, Error> {
         let access = self.access;
         if (self.is_create || self.is_new || self.is_truncate) && !access.write {
@@ -206,7 +205,7 @@ impl<'c> OpenOptions<'c> {
         Ok(access)
     }
 
-    /// Makes the directories above a file that is to be created, if that is wanted.
+    /// Creates the missing directories above a new file, if the options say so.
     pub(crate) fn make_parents(&self, path: &FilePath) -> Result<(), Error> {
         if !self.has_parents || !(self.is_create || self.is_new) {
             return Ok(());
@@ -216,12 +215,12 @@ impl<'c> OpenOptions<'c> {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.cluster.make_directories(parent.as_str())
             }
-            // What else is wrong with it, the creation says.
+            // The creation of the file reports every other error.
             _ => Ok(()),
         }
     }
 
-    /// If it is to be created: whether it must be new, its permissions and its layout.
+    /// For a creation: whether the file must be new, its permissions and its layout.
     pub(crate) fn creation(
         &self,
         path: &FilePath,
@@ -229,17 +228,17 @@ impl<'c> OpenOptions<'c> {
         if !self.is_create && !self.is_new {
             return Ok(None);
         }
-        Ok(Some((self.is_new, self.mode, self.layout_wish(path)?)))
+        Ok(Some((self.is_new, self.mode, self.layout_choice(path)?)))
     }
 
-    fn layout_wish(&self, path: &FilePath) -> Result<LayoutChoice, Error> {
+    fn layout_choice(&self, path: &FilePath) -> Result<LayoutChoice, Error> {
         if let Some(layout) = &self.layout {
             return Ok(LayoutChoice::Exactly(layout.clone()));
         }
         let disks = match &self.disks {
-            Wish::All => DiskChoice::All,
-            Wish::Count(count) => DiskChoice::Count(*count),
-            Wish::These(names) => {
+            DiskSelection::All => DiskChoice::All,
+            DiskSelection::Count(count) => DiskChoice::Count(*count),
+            DiskSelection::These(names) => {
                 let ids: Result<Vec<DiskId>, Error> =
                     names.iter().map(|name| self.disk_of(path, name)).collect();
                 DiskChoice::These(ids?)

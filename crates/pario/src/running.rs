@@ -15,7 +15,7 @@ use rustix::fs::FlockOperation;
 
 use crate::error::Error;
 
-/// How long it may take to find out who listens on a socket.
+/// The time limit for finding the process that listens on a socket.
 const LOOK_LIMIT: Duration = Duration::from_secs(1);
 
 /// A node of this user that runs.
@@ -40,7 +40,7 @@ impl RunningNode {
 pub struct RunningNodes {
     /// The nodes that run, ordered by their data directories.
     pub nodes: Vec<RunningNode>,
-    /// What was found and is not used, with the reason: a sentence each.
+    /// The notes that are not used, each with the reason: a sentence each.
     pub ignored: Vec<String>,
 }
 
@@ -101,7 +101,7 @@ fn running_in(runtime: &Path) -> RunningNodes {
 
 impl RunningNodes {
     /// The node that runs, if it is the only one. Otherwise the error names all of them, or says
-    /// how to start one, and what was ignored.
+    /// how to start one, and names the ignored notes.
     pub fn only(&self) -> Result<&RunningNode, Error> {
         match &*self.nodes {
             [node] => Ok(node),

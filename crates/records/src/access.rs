@@ -54,7 +54,8 @@ impl RecordFile {
     ) -> Result<(), RecordError> {
         check_room(&range, bytes.len(), stride)?;
         let memory = Memory::bytes(bytes.as_mut_ptr(), stride);
-        // SAFETY: there is room for all bytes of the range, and the memory is lent until it is over.
+        // SAFETY: there is room for all bytes of the range, and the memory is lent until it is
+        // over.
         unsafe { self.move_now(Work::Read, record, range, memory) }
     }
 

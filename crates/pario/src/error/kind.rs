@@ -6,8 +6,8 @@ use pario_proto::{CollectiveError, Failure};
 use pario_records::RecordError;
 use pario_team::TeamError;
 
-/// What a program can react to; [`Error::kind`](crate::Error::kind) returns it. The sentence of the
-/// error says the rest.
+/// The kind of an error, by which a program can react; returned by
+/// [`Error::kind`](crate::Error::kind).
 ///
 /// ```
 /// # fn main() -> Result<(), pario::Error> {
@@ -64,7 +64,7 @@ pub enum ErrorKind {
     Busy,
     /// An argument is impossible.
     Invalid,
-    /// The file ends before the bytes that were to be read.
+    /// The file ends before the requested bytes.
     UnexpectedEnd,
     /// The caller has cancelled the work.
     Cancelled,

@@ -1,4 +1,4 @@
-//! What can go wrong, in sentences.
+//! Errors: their sentences, kinds and fields.
 
 mod kind;
 
@@ -11,25 +11,25 @@ use thiserror::Error;
 
 pub use kind::ErrorKind;
 
-/// Why a call failed. Each error says what happened, to what, and what to do.
+/// The reason why a call failed. Each error says what happened, to what, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The text is no path.
+    /// The text is not a path.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// A node has answered that it cannot be done.
+    /// A node has replied with a failure.
     #[error("{0}")]
     Failure(Failure),
-    /// The same, and it concerned an open file.
+    /// A node has replied with a failure that concerns an open file.
     #[error("{path}: {failure}")]
     File {
         /// The path with which the file was opened.
         path: String,
-        /// What a node has answered.
+        /// The failure.
         failure: Failure,
     },
-    /// The directory in which a file was to be created is not there.
+    /// The directory of a new file does not exist.
     #[error(
         "{path}: there is no directory {parent}: make it first (`pario mkdir -p`), or create the file \
          with create_parents(true)"
@@ -37,37 +37,37 @@ pub enum Error {
     NoParent {
         /// The file.
         path: String,
-        /// The first directory on its path that is not there.
+        /// The first directory on its path that does not exist.
         parent: String,
     },
-    /// There is no cluster where it was looked for.
+    /// No cluster runs at the given place.
     #[error("{text}")]
     NotRunning {
-        /// Where it was looked for, and how to get one.
+        /// The place, and how to start a cluster.
         text: String,
     },
-    /// Several nodes of this user run, and the caller has not said which one is meant.
+    /// Several nodes of this user run, and the caller has not chosen one.
     #[error("{text}")]
     SeveralNodes {
-        /// Which run, and how to choose.
+        /// The nodes, and how to choose one.
         text: String,
     },
-    /// The namespace of an embedded cluster is missing, and there are files on its disks.
+    /// The namespace of an embedded cluster is missing, but its disks have files.
     #[error("{text}")]
     NamespaceMissing {
-        /// What is missing, and what to do.
+        /// The missing file, and what to do.
         text: String,
     },
-    /// Another process has the directory.
+    /// Another process uses the directory.
     #[error("{text}")]
     InUse {
-        /// Which, and what to do.
+        /// The process, and what to do.
         text: String,
     },
-    /// The node, its key or a directory is not for this user.
+    /// This user may not use the node or the directory, or does not have the key.
     #[error("{text}")]
     Refused {
-        /// What is refused, and which right or key is needed.
+        /// The refused object, and the right or key that is needed.
         text: String,
     },
     /// The file with the cluster's key cannot be used.
@@ -75,7 +75,7 @@ pub enum Error {
     KeyFile {
         /// The kind of error, as the standard library sorts them.
         kind: io::ErrorKind,
-        /// Which file, and what is wrong with it.
+        /// The file, and what is wrong with it.
         text: String,
     },
     /// A node does not answer.
@@ -83,16 +83,16 @@ pub enum Error {
     NodeDown {
         /// The node.
         node: String,
-        /// What it is needed for, and what was tried.
+        /// The call that needs the node, and how it was tried.
         text: String,
     },
-    /// What was asked for is impossible.
+    /// An argument is impossible.
     #[error("{text}")]
     Invalid {
-        /// What, and why.
+        /// The argument, and why it is impossible.
         text: String,
     },
-    /// The file ends before the bytes that were to be read.
+    /// The file ends before the requested bytes.
     #[error(
         "{path}: the file ends at byte {len}; {wanted} bytes from byte {offset} on were wanted"
     )]
@@ -101,12 +101,12 @@ pub enum Error {
         path: String,
         /// Where the file ends.
         len: u64,
-        /// The first byte wanted.
+        /// The first requested byte.
         offset: u64,
-        /// How many were wanted.
+        /// The number of requested bytes.
         wanted: u64,
     },
-    /// What this process had locked of an open file is not locked any more.
+    /// The locks of this process on an open file are lost.
     #[error(
         "{path}: the connection was lost, and with it what this process had locked; others may have \
          it now: open the file again"
@@ -115,35 +115,35 @@ pub enum Error {
         /// The path with which the file was opened.
         path: String,
     },
-    /// Work with extents was given up by who wanted it.
+    /// The caller has stopped a processing call.
     #[error("operation {operation:?} was stopped before it was done")]
     Stopped {
         /// The operation.
         operation: String,
     },
-    /// The ranks have called what does not fit together; all of them get this.
+    /// The ranks have made calls that do not match; all of them get this error.
     #[error("job {job}: the ranks disagree{calls}")]
     Disagree {
         /// The job.
         job: String,
-        /// Who called what, a line for each call.
+        /// The calls and their ranks, a line for each call.
         calls: String,
     },
-    /// What was to be read or written for a cached file could not be, by one of the ranks.
+    /// A rank could not read or write its part of a cached file.
     #[error("{path}: rank {rank} {what}")]
     Cached {
         /// The path with which the file was opened.
         path: String,
-        /// Which rank.
+        /// The rank.
         rank: u32,
         /// The kind of error, as the standard library sorts them.
         kind: io::ErrorKind,
-        /// What it could not do, and why.
+        /// What the rank could not do, and why.
         what: String,
-        /// Whether a sync has failed, so that nobody knows what is on the disk.
+        /// Whether a sync has failed, so that the content of the disk is unknown.
         is_final: bool,
     },
-    /// What the processes of a job do with their memory has failed.
+    /// A call on the memory of a job has failed.
     #[error(transparent)]
     Team(#[from] TeamError),
     /// A call on a record file has failed.
@@ -158,7 +158,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns what a program can react to.
+    /// Returns the kind, by which a program can react.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Path(_) | Self::SeveralNodes { .. } | Self::Invalid { .. } => ErrorKind::Invalid,
@@ -225,12 +225,12 @@ impl Error {
         Self::Other { text: text.into() }
     }
 
-    /// An impossible wish.
+    /// An error about an impossible argument.
     pub(crate) fn invalid(text: impl Into<String>) -> Self {
         Self::Invalid { text: text.into() }
     }
 
-    /// The same error, said of a file that was to be created: what is not there is its directory.
+    /// The error of a creation: a missing path above the file is a missing directory.
     pub(crate) fn of_creation(self, path: &FilePath) -> Self {
         match self {
             Self::Failure(Failure::NotFound { path: missing }) if missing != *path => {
@@ -240,7 +240,7 @@ impl Error {
         }
     }
 
-    /// The same error, said of an open file.
+    /// The error of a call on an open file: names its path.
     pub(crate) fn of_file(self, path: &str) -> Self {
         match self {
             // These name the path themselves.

@@ -1,4 +1,4 @@
-//! Making a file longer without cutting what others write meanwhile.
+//! Extending a file without truncating concurrent writes.
 
 use pario_proto::Request;
 
@@ -6,8 +6,8 @@ use super::File;
 use crate::error::Error;
 
 impl File {
-    /// Makes the file at least so long; what is added reads as zeros. A file that is longer stays as
-    /// it is, also if somebody makes it longer at this moment.
+    /// Extends the file to at least `len` bytes; the new bytes read as zeros. A longer file stays
+    /// as it is, also if another process extends it at the same time.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {

@@ -1,4 +1,5 @@
-//! Seeing at once that rights have changed: a table that a node shares with its clients.
+//! Leases: a table in shared memory by which a node tells its clients at once that rights have
+//! changed.
 
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
@@ -10,7 +11,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 #[expect(clippy::cast_possible_truncation, reason = "262,144 fits everywhere")]
 const TABLE_BYTES: usize = LEASE_TABLE_BYTES as usize;
 
-/// The number of a file in a node's table, as it was when descriptors were given out.
+/// The number of a file in a node's table, as it was when the node passed descriptors.
 #[derive(Debug)]
 pub struct Lease {
     table: Table,
@@ -28,8 +29,8 @@ unsafe impl Send for Table {}
 unsafe impl Sync for Table {}
 
 impl Lease {
-    /// The lease of a file, from the table that came with its descriptors, and its number there
-    /// before the grant was checked.
+    /// Takes the lease of a file from the table that came with its descriptors, and the number that
+    /// it had there before the grant was checked.
     pub fn take(table: &OwnedFd, file: FileId, number: u32) -> Option<Self> {
         // SAFETY: a new mapping at a place that the kernel chooses touches nothing that exists. The
         // node never shortens the file, so that reading does not fail.
@@ -59,7 +60,7 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // SAFETY: mapped in `take`, and nobody refers to it any more.
+        // SAFETY: mapped in `take`, and nothing refers to it any more.
         let _ = unsafe { munmap(self.0.as_ptr().cast(), TABLE_BYTES) };
     }
 }

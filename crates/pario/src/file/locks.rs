@@ -24,7 +24,8 @@ struct LockWait {
     request: Option<(Waiting, Watch)>,
 }
 
-/// Whether something was locked through an open file, and the connection that keeps it so.
+/// Whether this process has locked bytes through an open file, and the connection that keeps the
+/// locks.
 #[derive(Default)]
 pub(super) struct Locked {
     is_some: AtomicBool,
@@ -32,19 +33,18 @@ pub(super) struct Locked {
 }
 
 impl File {
-    /// Locks bytes, and waits until no other process is in the way; `..` are all bytes, also those
-    /// that the file will get.
+    /// Locks bytes, and waits until no other process holds a conflicting lock. `..` means all
+    /// bytes, including those that the file will get.
     ///
-    /// Locks are advice: they keep nobody from reading and writing who does not ask for them. They
-    /// belong to this process and its connection to the cluster: what any of its threads has locked,
-    /// through whichever [`File`], is in the way of none of them. What is locked takes the place of
-    /// what the process had locked of the same bytes. Locks end when they are unlocked, when the
-    /// process has the file open no more, and when it ends.
+    /// Locks are advisory: reads and writes do not check them. They belong to this process and its
+    /// connection to the cluster: locks of its threads, through any [`File`], never conflict with
+    /// each other. A new lock replaces the older locks of the process on the same bytes. Locks end
+    /// when they are unlocked, when the process has closed the file, and when the process ends.
     ///
     /// A shared lock needs a file that was opened for reading, an exclusive one a file that was
-    /// opened for writing. A wait that could never end because processes wait for each other is an
-    /// error. If the connection to the node that keeps the names is lost, so are the locks: every
-    /// later access through this [`File`] fails with [`Error::LocksLost`], until it is opened again.
+    /// opened for writing. A wait that would close a cycle of waiting processes is an error. If the
+    /// connection to the interface node is lost, so are the locks: every later access through this
+    /// [`File`] fails with [`Error::LocksLost`], until it is opened again.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -54,7 +54,7 @@ impl File {
     /// # file.write_at(&[0; 8], 0)?;
     /// use pario::LockKind;
     ///
-    /// // Any number of processes count, and none is forgotten.
+    /// // Any number of processes count, and no count is lost.
     /// let file = cluster.options().read(true).write(true).open("/counter")?;
     /// file.lock(0..8, LockKind::Exclusive)?;
     /// let mut count = [0; 8];
@@ -68,11 +68,11 @@ impl File {
         self.start_lock(bytes, kind)?.wait()
     }
 
-    /// Locks bytes if no other process is in the way, and says whether.
+    /// Locks bytes if no other process holds a conflicting lock. Returns whether they are locked.
     pub fn try_lock(&self, bytes: impl RangeBounds<u64>, kind: LockKind) -> Result<bool, Error> {
         let range = self.lockable(bytes, Some(kind))?;
         let watch = self.state.cluster.shared.interface().watch()?;
-        match self.ask_lock(LockCall::Try(range, kind))? {
+        match self.call_lock(LockCall::Try(range, kind))? {
             LockOutcome::Done => {
                 self.state.locked.note(watch);
                 Ok(true)
@@ -82,19 +82,19 @@ impl File {
         }
     }
 
-    /// Unlocks whatever this process has locked of these bytes.
+    /// Releases the locks of this process on these bytes.
     pub fn unlock(&self, bytes: impl RangeBounds<u64>) -> Result<(), Error> {
         let range = self.lockable(bytes, None)?;
-        // What another thread locks from now on is noted again.
+        // A lock that another thread takes from now on is noted again.
         let before = if range == LockRange::ALL { self.state.locked.forget() } else { None };
-        let unlocked = self.ask_lock(LockCall::Unlock(range));
+        let unlocked = self.call_lock(LockCall::Unlock(range));
         if let (Err(_), Some(watch)) = (&unlocked, before) {
             self.state.locked.note(watch);
         }
         unlocked.map(|_| ())
     }
 
-    /// The lock of another process that would be in the way; of several, the one that begins first.
+    /// Returns the conflicting lock of another process; of several, the one that begins first.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -123,7 +123,7 @@ impl File {
         kind: LockKind,
     ) -> Result<Option<HeldLock>, Error> {
         let range = self.lockable(bytes, None)?;
-        match self.ask_lock(LockCall::Test(range, kind))? {
+        match self.call_lock(LockCall::Test(range, kind))? {
             LockOutcome::Held(held) => Ok(Some(held)),
             LockOutcome::Done => Ok(None),
             LockOutcome::Withdrawn => Err(strange("interface")),
@@ -155,14 +155,14 @@ impl File {
         let shared = &self.state.cluster.shared;
         let number = shared.lock_waits.fetch_add(1, Ordering::Relaxed);
         let watch = shared.interface().watch()?;
-        let asking = self.asking(LockCall::Wait { range, kind, number });
-        let waiting = shared.interface().start(asking, Vec::new());
+        let request = self.lock_request(LockCall::Wait { range, kind, number });
+        let waiting = shared.interface().start(request, Vec::new());
         let waiting = waiting.map_err(|error| error.of_file(self.state.path.as_str()))?;
         let request = Some((waiting.without_limit(), watch));
         Ok(Pending::started(LockWait { file: self.share(), number, request }))
     }
 
-    /// Whether what was locked through this file still is.
+    /// Fails if locks that were taken through this file are lost.
     pub(super) fn check_locked(&self) -> Result<(), Error> {
         if self.state.locked.is_lost() {
             return Err(Error::LocksLost { path: self.state.path.to_string() });
@@ -170,7 +170,7 @@ impl File {
         Ok(())
     }
 
-    /// Bytes that can be locked, by who may.
+    /// Checks the range of a lock, and that the file was opened for its kind.
     fn lockable(
         &self,
         bytes: impl RangeBounds<u64>,
@@ -200,12 +200,12 @@ impl File {
         })
     }
 
-    fn asking(&self, call: LockCall) -> Request {
+    fn lock_request(&self, call: LockCall) -> Request {
         Request::Lock(LockRequest { handle: self.state.handle, pid: std::process::id(), call })
     }
 
-    fn ask_lock(&self, call: LockCall) -> Result<LockOutcome, Error> {
-        let reply = self.state.cluster.shared.interface().call(self.asking(call));
+    fn call_lock(&self, call: LockCall) -> Result<LockOutcome, Error> {
+        let reply = self.state.cluster.shared.interface().call(self.lock_request(call));
         outcome(reply).map_err(|error| error.of_file(self.state.path.as_str()))
     }
 }
@@ -253,7 +253,7 @@ impl StartedRequest<(), Error> for LockWait {
 
     fn cancel(mut self: Box<Self>) -> Result<Option<()>, Error> {
         let Some((waiting, watch)) = self.request.take() else { return Ok(Some(())) };
-        let withdrawn = self.file.ask_lock(LockCall::Withdraw { number: self.number });
+        let withdrawn = self.file.call_lock(LockCall::Withdraw { number: self.number });
         // The node replies to the wait before it replies to the withdrawal.
         let reply = withdrawn.and_then(|_| waiting.wait().map(|(reply, _)| reply));
         Ok(self.finish(reply, watch)?.then_some(()))
@@ -265,7 +265,7 @@ impl StartedRequest<(), Error> for LockWait {
             let _ = self.wait();
             return;
         }
-        let request = self.file.asking(LockCall::Withdraw { number: self.number });
+        let request = self.file.lock_request(LockCall::Withdraw { number: self.number });
         self.file.state.cluster.shared.interface().tell(request);
     }
 }

@@ -1,6 +1,6 @@
-//! Many files with few requests: opened, written, synced, read and removed together. A call sends one
-//! request to each node and round; all names, all syncs of a disk and all marks of a round become
-//! durable together. Each file has its own result.
+//! Calls on many files with few requests: open, write, sync, read and remove. A call sends one
+//! request to each node and round; the names, syncs and marks of a round become durable together.
+//! Each file has its own result.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
@@ -18,19 +18,19 @@ use crate::error::Error;
 use crate::metadata::measure;
 use crate::open::OpenOptions;
 
-/// Bytes that one round writes, or that are being read at the same time.
+/// Bytes that one round writes, or that are read at the same time.
 const ROUND_BYTES: usize = 8 << 20;
 
-/// A file and all that is to be in it; for [`OpenOptions::write_files`].
+/// A file and its complete content, for [`OpenOptions::write_files`].
 #[derive(Clone, Copy, Debug)]
 pub struct FileContent<'b> {
-    /// Where it goes.
+    /// Its path.
     pub path: &'b str,
-    /// Permissions, if it is new; those of the options if nothing is said.
+    /// Permissions of a new file; by default those of the options.
     pub mode: Option<u32>,
     /// All its bytes.
     pub bytes: &'b [u8],
-    /// When it last changed, in nanoseconds since 1970; now if nothing is said.
+    /// The time of the last change, in nanoseconds since 1970; by default now.
     pub modified_ns: Option<u64>,
 }
 
@@ -38,14 +38,14 @@ pub struct FileContent<'b> {
 struct FileInRound {
     file: File,
     is_created: bool,
-    /// What is to be made durable.
+    /// The subfiles to be synced.
     parts: Vec<SubfileLocation>,
     written: Result<(), Error>,
 }
 
 impl OpenOptions<'_> {
-    /// Opens many files as [`open`](OpenOptions::open) opens one, with one request for a thousand of
-    /// them. The results are in the order of the paths; the failure of one concerns no other.
+    /// Opens many files like [`open`](OpenOptions::open), with one request for a thousand of them.
+    /// The results are in the order of the paths; the failure of one does not concern the others.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -63,13 +63,13 @@ impl OpenOptions<'_> {
         opened.map(|opened| opened.map(|(file, _)| file)).collect()
     }
 
-    /// Writes whole files: creates each, or replaces what is in it, and makes it durable. A thousand
-    /// small files take a few requests, and each disk is synced once for all of them. The results are
-    /// in the order of the files; a file whose result is `Ok` survives a power loss from then on. A file
-    /// that the call has created and then could not write is removed.
+    /// Writes whole files: creates each, or replaces its content, and makes it durable. A thousand
+    /// small files take a few requests, and each disk is synced once for all of them. The results
+    /// are in the order of the files; a file whose result is `Ok` survives a power loss. The call
+    /// removes a file that it has created and could not write.
     ///
-    /// Meant for files that fit into memory many times. Options other than layout and permissions
-    /// hold as for [`open`](OpenOptions::open): with `create_new`, a file that is there is an error.
+    /// Meant for files that fit into memory many times. The options apply as for
+    /// [`open`](OpenOptions::open): with `create_new`, a file that exists is an error.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -113,7 +113,7 @@ impl OpenOptions<'_> {
             let writes = file.start_writing(content.bytes);
             Ok((file, is_created, writes))
         };
-        // All writes are under way before the first is waited for; likewise all changes of times.
+        // Starts all writes before it waits for the first; likewise all changes of times.
         let started: Vec<Result<_, Error>> = opened.into_iter().zip(files).map(start).collect();
         let finish = |(started, content): (Result<_, Error>, &FileContent<'_>)| {
             let (file, is_created, writes): (File, bool, _) = started?;
@@ -121,11 +121,11 @@ impl OpenOptions<'_> {
                 Ok(parts) => (parts, Ok(())),
                 Err(error) => (Vec::new(), Err(error)),
             };
-            // What was in a file that was there is cut off, on all disks.
+            // The old content of an existing file is truncated on all disks.
             if !is_created {
                 parts.clone_from(&file.state.parts);
             }
-            // The first subfile keeps the time of an empty file.
+            // The first subfile carries the time of an empty file.
             let first = file.state.parts.first().filter(|first| !parts.contains(first));
             parts.extend(first.copied().filter(|_| content.modified_ns.is_some()));
             Ok(FileInRound { file, is_created, parts, written })
@@ -153,7 +153,7 @@ impl OpenOptions<'_> {
                 Err(error) => Err(error.clone()),
             };
             if done.is_err() && begun.is_created {
-                // The failure that leads here is the one to report.
+                // The failed write is reported, not the removal.
                 let _ = self.cluster().remove(begun.file.state.path.as_str());
             }
             done
@@ -163,12 +163,15 @@ impl OpenOptions<'_> {
         results
     }
 
-    /// Opens files of one request; whether each was created by it.
+    /// Opens the files of one request. Returns whether it has created each.
     fn open_each(&self, files: &[(&str, Option<u32>)]) -> Vec<Result<(File, bool), Error>> {
         let parse = |(path, _): &(&str, _)| Ok(FilePath::new(path)?);
         let paths: Vec<Result<FilePath, Error>> = files.iter().map(parse).collect();
         let Some(first) = paths.iter().flatten().next() else {
-            return paths.into_iter().map(|path| Err(path.err().unwrap_or_else(nothing))).collect();
+            return paths
+                .into_iter()
+                .map(|path| Err(path.err().unwrap_or_else(no_result)))
+                .collect();
         };
         let reply = self.checked_access(first).and_then(|access| {
             let known = paths.iter().flatten().cloned();
@@ -209,8 +212,8 @@ impl OpenOptions<'_> {
 }
 
 impl Cluster {
-    /// Reads whole files. A thousand small files take a few requests. The results are in the order of
-    /// the paths; the failure of one concerns no other.
+    /// Reads whole files. A thousand small files take a few requests. The results are in the order
+    /// of the paths; the failure of one does not concern the others.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -247,7 +250,7 @@ impl Cluster {
             };
             let len = match lens.next() {
                 Some(Ok(found)) => usize::try_from(found.len).unwrap_or(usize::MAX),
-                // The file by itself: its grant may have to be renewed.
+                // Asks for this file alone, which can renew the grant.
                 _ => match file.len() {
                     Ok(len) => usize::try_from(len).unwrap_or(usize::MAX),
                     Err(error) => {
@@ -272,8 +275,8 @@ impl Cluster {
         results
     }
 
-    /// Makes many open files durable, as [`File::sync`] does one: each disk is synced once for all.
-    /// The results are in the order of the files.
+    /// Makes many open files durable, like [`File::sync`]: each disk is synced once for all of
+    /// them. The results are in the order of the files.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -313,8 +316,9 @@ impl Cluster {
         checked.into_iter().map(result).collect()
     }
 
-    /// Removes many files and empty directories, in the given order, with one request for a thousand
-    /// of them. The results are in the same order; the failure of one concerns no other.
+    /// Removes many files and empty directories, in the given order, with one request for a
+    /// thousand of them. The results are in the same order; the failure of one does not concern the
+    /// others.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -349,13 +353,13 @@ impl Cluster {
     }
 }
 
-/// An error for a place that cannot be reached.
-fn nothing() -> Error {
+/// The error for a path without a result; every path has one.
+fn no_result() -> Error {
     strange("interface")
 }
 
-/// Waits for what is being read of a file. What has changed since it was measured, or was refused, is
-/// read once more.
+/// Waits for the batches of a file. Reads a file again that has changed since it was measured, or
+/// whose read a node has refused.
 fn finish(
     file: &Result<File, Error>,
     reading: Result<Vec<PendingBatch>, Error>,
@@ -371,7 +375,7 @@ fn finish(
     Ok(buffer)
 }
 
-/// Tells the interface node that files are no longer in use; waits for no answer.
+/// Closes files at the interface node without waiting for replies.
 fn close(cluster: &Cluster, files: impl Iterator<Item = File>) {
     let handles: Vec<u64> = files.map(File::into_handle).collect();
     for handles in handles.chunks(FILES_LIMIT) {
@@ -379,10 +383,10 @@ fn close(cluster: &Cluster, files: impl Iterator<Item = File>) {
     }
 }
 
-/// A subfile that is synced: the number of its file, and the right to.
+/// A subfile to be synced: the number of its file, the grant, and its location.
 type Synced = (usize, Grant, SubfileLocation);
 
-/// Makes subfiles of files durable, and has it noted which were synced for the first time.
+/// Syncs subfiles, and marks those that were synced for the first time.
 fn sync_parts(cluster: &Cluster, work: &[(&File, &[SubfileLocation])]) -> Vec<Result<(), Error>> {
     let mut outcomes: Vec<Result<Vec<SubfileIndex>, Error>> =
         work.iter().map(|_| Ok(Vec::new())).collect();
@@ -432,14 +436,14 @@ fn sync_parts(cluster: &Cluster, work: &[(&File, &[SubfileLocation])]) -> Vec<Re
     mark(cluster, work, &mut outcomes);
     let result = |((file, _), outcome): (&(&File, _), Result<_, Error>)| match outcome {
         Ok(_) => Ok(()),
-        // The file by itself: it gets another grant.
+        // Syncs this file alone, which renews the grant.
         Err(error) if error.needs_renewal() => file.sync(),
         Err(error) => Err(error.of_file(file.state.path.as_str())),
     };
     work.iter().zip(outcomes).map(result).collect()
 }
 
-/// Has it noted which subfiles were synced for the first time.
+/// Marks the subfiles that were synced for the first time in the namespace.
 fn mark(
     cluster: &Cluster,
     work: &[(&File, &[SubfileLocation])],

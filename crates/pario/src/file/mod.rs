@@ -1,13 +1,13 @@
 //! An open file.
 
+mod batches;
 mod extents;
 mod grow;
 mod lease;
 mod locks;
 mod many;
-mod memory;
 mod pointer;
-mod ranges;
+mod read_target;
 mod renewal;
 mod short_cut;
 mod started;
@@ -41,8 +41,8 @@ const OFFSET_LIMIT: u64 = 1 << 62;
 
 /// An open file; made by [`Cluster::open`], [`Cluster::create`] and [`Cluster::options`].
 ///
-/// Any number of threads may use it. It is closed when it is dropped; [`close`](File::close) also
-/// makes what was written durable and says whether that worked.
+/// Any number of threads may use it. Dropping it closes it; [`close`](File::close) also makes its
+/// writes durable and returns whether that succeeded.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -126,22 +126,24 @@ impl File {
         Self { state: self.state.clone() }
     }
 
-    /// The path with which it was opened.
+    /// Returns the path with which it was opened.
     pub fn path(&self) -> &FilePath {
         &self.state.path
     }
 
-    /// What the namespace said when it was opened.
+    /// Returns the record of the file in the namespace, as it was at the open.
     pub fn record(&self) -> &FileRecord {
         &self.state.record
     }
 
-    /// Whether this process reads and writes the bytes itself, because all disks are on its machine.
+    /// Whether this process reads and writes the bytes itself, because all disks of the file are on
+    /// its machine.
     pub fn has_short_cut(&self) -> bool {
         self.usable_short_cut(|| Some(0)).is_ok_and(|found| found.is_some())
     }
 
-    /// Reads into a buffer from an offset on; fewer bytes than asked for only at the end.
+    /// Reads into a buffer at an offset. Returns the number of bytes; fewer than the buffer has
+    /// only at the end of the file.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -166,7 +168,7 @@ impl File {
         self.read_pieces(striped, &mut [(range.start_bytes(), buffer)])
     }
 
-    /// Reads exactly as many bytes as the buffer has.
+    /// Reads exactly as many bytes as the buffer has; fails if the file ends before.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -189,7 +191,7 @@ impl File {
         Err(Error::Ended { path, len, offset, wanted: wanted as u64 })
     }
 
-    /// Writes all of a buffer from an offset on; the file grows as needed.
+    /// Writes all of a buffer at an offset. The file grows as needed.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -242,7 +244,7 @@ impl File {
             return Ok(0);
         }
         let mut next = range.start_bytes();
-        let mut pieces: Vec<ranges::ReadPiece<'_>> = Vec::with_capacity(buffers.len());
+        let mut pieces: Vec<batches::ReadPiece<'_>> = Vec::with_capacity(buffers.len());
         for buffer in buffers {
             let len = buffer.len() as u64;
             pieces.push((next, buffer));
@@ -274,7 +276,7 @@ impl File {
         }
         self.note_write();
         let mut next = range.start_bytes();
-        let mut pieces: Vec<ranges::WritePiece<'_>> = Vec::with_capacity(buffers.len());
+        let mut pieces: Vec<batches::WritePiece<'_>> = Vec::with_capacity(buffers.len());
         for buffer in buffers {
             pieces.push((next, buffer));
             next += buffer.len() as u64;
@@ -282,7 +284,7 @@ impl File {
         self.write_pieces(striped, &pieces)
     }
 
-    /// Makes everything durable that was written before, by whomever.
+    /// Makes all earlier writes to the file durable, of any process.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -305,7 +307,7 @@ impl File {
         noted
     }
 
-    /// Has it noted which subfiles were synced for the first time.
+    /// Marks the subfiles that were synced for the first time in the namespace.
     fn note_synced(&self, replies: &[Reply]) -> Result<(), Error> {
         let fresh: Vec<SubfileIndex> = {
             let first_synced = self.state.first_synced.lock();
@@ -330,7 +332,7 @@ impl File {
         Ok(())
     }
 
-    /// Cuts the file, or extends it with zeros.
+    /// Truncates the file, or extends it with zeros.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -356,9 +358,9 @@ impl File {
         .map(|_| ())
     }
 
-    /// Its length, as its disks say at this moment.
+    /// Returns the current length, as the disks report it.
     pub fn len(&self) -> Result<u64, Error> {
-        // Asking for the descriptors of subfiles makes them: the length alone is no reason to.
+        // A request for descriptors creates the subfiles: the length alone must not.
         if let Some(short_cut) = self.complete_short_cut()
             && let Some(Layout::Striped(striped)) = &self.state.record.layout
         {
@@ -367,12 +369,12 @@ impl File {
         Ok(self.metadata()?.len)
     }
 
-    /// Whether it has no bytes.
+    /// Whether the file has no bytes.
     pub fn is_empty(&self) -> Result<bool, Error> {
         Ok(self.len()? == 0)
     }
 
-    /// Size, times and rights: the first two as they are now, the last as they were at the open.
+    /// Returns the current size and times, and the rights as they were at the open.
     pub fn metadata(&self) -> Result<Metadata, Error> {
         self.with_retry(self.grant(), |grant| {
             let mut all =
@@ -381,7 +383,7 @@ impl File {
         })
     }
 
-    /// Closes the file, and makes durable what was written through it. Waits for started writes;
+    /// Closes the file, and makes the writes through it durable. Waits for started writes;
     /// their results stay with their [`Pending`](crate::Pending).
     ///
     /// ```
@@ -399,7 +401,7 @@ impl File {
         self.make_durable()
     }
 
-    /// Makes durable what was written through it, if anything was.
+    /// Makes the writes through this file durable, if there were any.
     pub(crate) fn make_durable(&self) -> Result<(), Error> {
         if self.state.is_dirty.load(Ordering::SeqCst) {
             self.sync()?;
@@ -407,7 +409,7 @@ impl File {
         Ok(())
     }
 
-    /// Empties it, whatever it holds.
+    /// Removes all bytes or extents.
     pub(crate) fn empty(&self) -> Result<(), Error> {
         if self.state.record.kind == FileKind::Extents {
             let places: Result<Vec<_>, Error> =
@@ -420,7 +422,7 @@ impl File {
         self.set_len(0)
     }
 
-    /// Asks the nodes of all parts at once, and waits for all. The replies are in the order of the
+    /// Sends a request for each part, and waits for all replies. They are in the order of the
     /// parts.
     fn for_all_parts(
         &self,
@@ -447,7 +449,7 @@ impl File {
                     }
                 }
             }
-            // All are waited for, also after a failure: nothing is under way afterwards.
+            // Waits for all, also after a failure: nothing is under way afterwards.
             for started in waiting {
                 match started.wait() {
                     Ok((reply, _)) => replies.push(reply),
@@ -459,23 +461,23 @@ impl File {
         })
     }
 
-    /// What closes it; from here on it is the caller who does.
+    /// Returns the handle at the interface node. The caller closes it from here on.
     fn into_handle(self) -> u64 {
         self.state.is_closed_by_caller.store(true, Ordering::Relaxed);
         self.state.handle
     }
 
-    /// Its subfiles.
+    /// The subfiles.
     pub(crate) fn parts(&self) -> &[SubfileLocation] {
         &self.state.parts
     }
 
-    /// The cluster it belongs to.
+    /// The cluster of the file.
     pub(crate) fn cluster_shared(&self) -> &crate::cluster::Shared {
         &self.state.cluster.shared
     }
 
-    /// Nodes will write to it.
+    /// Notes that nodes will write to the file.
     pub(crate) fn note_work(&self) {
         self.note_write();
     }
@@ -526,7 +528,7 @@ impl File {
         }
     }
 
-    /// A system call on a subfile failed.
+    /// The error for a system call on a subfile that failed.
     fn failed(&self, short_cut: &ShortCut, failed: &SubfileError) -> Error {
         let SubfileError { subfile, error } = failed;
         if error.kind() == std::io::ErrorKind::FileTooLarge {

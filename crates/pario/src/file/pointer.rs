@@ -1,4 +1,4 @@
-//! PendingBatch and writing with a pointer of the file's own.
+//! Reads and writes at the file's own pointer.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
@@ -45,7 +45,7 @@ impl Write for &File {
         Ok(buffer.len())
     }
 
-    /// Nothing is held back; to make it durable there is [`sync`](File::sync).
+    /// Does nothing: no bytes are held back. [`sync`](File::sync) makes them durable.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

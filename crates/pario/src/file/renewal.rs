@@ -1,8 +1,8 @@
-//! The grant of an open file, and how it is kept valid.
+//! The grant of an open file, and its renewal.
 //!
-//! A grant is valid for some minutes. When a third of that has passed, the next use of the file asks
-//! the interface node for another one and does not wait for it: an interface node that is away
-//! holds nothing up. A node that refuses a grant gets the request once more with a new one.
+//! A grant is valid for some minutes. After a third of that time, the next use of the file requests
+//! a new one from the interface node and does not wait for it: an interface node that is down
+//! delays no access. If a node refuses a grant, the request is repeated with a new one.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,13 @@ use super::File;
 use crate::connection::{Waiting, strange};
 use crate::error::Error;
 
-/// A connection that is lost within this time was lost before.
+/// A connection that breaks within this time was broken before the request.
 const AT_ONCE: Duration = Duration::from_millis(50);
-/// How long a node that has just started may take to learn which grants are valid, and how often it
-/// is asked in the meantime.
+/// The time that a node may take after its start to learn which grants are valid, and the pause
+/// between attempts.
 const INFORMED_WAIT: Duration = Duration::from_secs(1);
 const INFORMED_PAUSE: Duration = Duration::from_millis(50);
-/// How long after a renewal that has failed the next one begins.
+/// The pause after a failed renewal.
 const RENEW_PAUSE: Duration = Duration::from_secs(5);
 
 /// The grant of an open file.
@@ -63,19 +63,19 @@ fn later(after: Duration) -> Instant {
 }
 
 impl File {
-    /// The right to use the file. If it is time to, a renewal begins, or is taken over.
+    /// Returns the grant. Starts a renewal if it is due, or takes the result of one.
     pub(crate) fn grant(&self) -> Grant {
         self.keep_renewed();
         self.state.grant.grant.read().clone()
     }
 
     fn keep_renewed(&self) {
-        // Another thread is at it.
+        // Another thread does it.
         let Some(mut due) = self.state.grant.due.try_lock() else { return };
         if let Some(waiting) = due.under_way.take_if(|waiting| waiting.pending.is_done()) {
             let renewed = waiting.wait();
             drop(due);
-            // Without a new one the old one is used as long as nodes accept it.
+            // Without a new grant, the old one serves as long as nodes accept it.
             if let Ok((Reply::Opened(opened), _)) = renewed {
                 self.state.grant.set(opened);
             }
@@ -88,16 +88,16 @@ impl File {
         let last = self.state.grant.grant.read().clone();
         let request = NamespaceRequest::Renew { handle: self.state.handle, grant: last };
         let interface = self.state.cluster.shared.interface();
-        // Opening a connection may take long: that is for a call that needs one.
+        // Opening a connection may take long: only a call that needs one does it.
         if interface.is_open() {
             let waiting = interface.start(Request::Namespace(request), Vec::new()).ok();
-            // Looking for the answer sends the question.
+            // Looking for the reply sends the request.
             waiting.as_ref().map(|waiting| waiting.pending.is_done());
             due.under_way = waiting;
         }
     }
 
-    /// Does something with the grant; once more with a new one if a node does not accept it.
+    /// Runs `work` with the grant, and again with a new one if a node does not accept it.
     pub(super) fn with_renewal<T>(
         &self,
         grant: Grant,
@@ -111,7 +111,7 @@ impl File {
         worked.map_err(|error| error.of_file(self.state.path.as_str()))
     }
 
-    /// Does something once more while a node that has just started learns which grants are valid.
+    /// Repeats `work` while a node that has just started learns which grants are valid.
     fn when_informed<T>(&self, work: &impl Fn(Grant) -> Result<T, Error>) -> Result<T, Error> {
         let deadline = Instant::now() + INFORMED_WAIT;
         loop {
@@ -126,8 +126,8 @@ impl File {
         }
     }
 
-    /// The same with something that can be done twice without harm: also once more if a node was
-    /// started again since it was last asked, which shows by a connection that is lost at once.
+    /// Like `with_renewal`, for work that can be repeated without harm: also repeats it if a node
+    /// was restarted since its last request, so that the connection breaks at once.
     pub(super) fn with_retry<T>(
         &self,
         grant: Grant,
@@ -140,7 +140,7 @@ impl File {
         })
     }
 
-    /// Another grant, as rights are now.
+    /// Fetches a new grant, with the current rights.
     pub(super) fn renew(&self) -> Result<Grant, Error> {
         let last = self.state.grant.grant.read().clone();
         let request = NamespaceRequest::Renew { handle: self.state.handle, grant: last };
@@ -152,7 +152,7 @@ impl File {
         Ok(grant)
     }
 
-    /// Another grant, as rights are now, for nodes that work with the file.
+    /// Fetches a new grant, with the current rights, for nodes that process the file.
     pub(crate) fn renew_rights(&self) -> Result<(), Error> {
         self.renew().map(drop)
     }

@@ -1,5 +1,5 @@
-//! Files whose disks are all on this machine are read and written by this process itself, through
-//! descriptors that the nodes have handed out.
+//! The short cut: this process itself reads and writes files whose disks are all on its machine,
+//! through descriptors that the nodes have passed to it.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
@@ -11,34 +11,34 @@ use pario_proto::{
 use rustix::io::Errno;
 
 use super::File;
+use super::batches::{ReadPiece, WritePiece};
 use super::lease::Lease;
-use super::ranges::{ReadPiece, WritePiece};
 use super::traffic::DiskTraffic;
 use crate::error::Error;
 
-/// What a node gives to those who ask for descriptors.
+/// The reply of a node to a request for descriptors.
 pub(crate) type Descriptors = (Vec<u8>, Vec<OwnedFd>);
 
-/// The most buffers that one system call takes.
+/// Buffers of one system call.
 const SLICES: usize = 1024;
 
-/// Descriptors of the subfiles of a file: of all, or of the one that has been used so far. A node
-/// makes a subfile to give its descriptor, so that a small file gets no subfiles that it does not need.
+/// Descriptors of the subfiles of a file: of all, or of the only one used so far. A node creates a
+/// subfile to pass its descriptor; a small file thus gets no subfiles that it does not need.
 #[derive(Debug)]
 pub struct ShortCut {
     files: Vec<Option<OwnedFd>>,
     data_start: u64,
     leases: Vec<Lease>,
-    /// Where accesses of each subfile are counted.
+    /// The counters of each subfile.
     traffic: Vec<Option<DiskTraffic>>,
 }
 
-/// A system call failed.
+/// A system call on a subfile failed.
 #[derive(Debug)]
 pub struct SubfileError {
-    /// The subfile that it concerned.
+    /// The subfile.
     pub subfile: usize,
-    /// What the system said.
+    /// The error of the system.
     pub error: io::Error,
 }
 
@@ -48,10 +48,10 @@ impl SubfileError {
     }
 }
 
-/// How the bytes of a file are reached.
+/// The path on which accesses reach the bytes of a file.
 #[derive(Clone, Debug, Default)]
 pub enum AccessPath {
-    /// Nobody has tried yet: files that are only created or looked at need no descriptors.
+    /// Not tried yet: a file that is only created or measured needs no descriptors.
     #[default]
     Unknown,
     /// Over the nodes.
@@ -61,8 +61,8 @@ pub enum AccessPath {
 }
 
 impl File {
-    /// Descriptors of one subfile, or of all, if their disks are on this machine and their nodes give
-    /// any. `is_refused` is set if a node has refused the grant, and another one may help.
+    /// Fetches descriptors of one subfile, or of all, if their disks are on this machine and their
+    /// nodes pass any. Sets `is_refused` if a node has refused the grant, and a new one may help.
     fn find_short_cut(
         &self,
         subfile: Option<usize>,
@@ -107,7 +107,7 @@ impl File {
         Some(Arc::new(ShortCut { files, data_start, leases, traffic }))
     }
 
-    /// Where accesses of the subfiles are counted that have descriptors.
+    /// The counters of the subfiles that have descriptors.
     fn traffic(&self, files: &[Option<OwnedFd>]) -> Vec<Option<DiskTraffic>> {
         let shared = &self.state.cluster.shared;
         let mut traffic: Vec<_> = files.iter().map(|_| None).collect();
@@ -131,8 +131,8 @@ impl File {
             .all(|part| shared.node_of(part.disk).is_ok_and(|node| shared.node(node).is_open()))
     }
 
-    /// The short cut, if there is one and rights have not changed. If they have, the grant is
-    /// renewed, or the call fails. `subfile` says which subfile is needed, or that several are.
+    /// The short cut, if there is one and rights have not changed. If they have, renews the grant,
+    /// or fails. `subfile` returns the subfile that is needed; none if several are.
     pub(super) fn usable_short_cut(
         &self,
         subfile: impl FnOnce() -> Option<usize>,
@@ -143,7 +143,7 @@ impl File {
             AccessPath::Direct(short_cut) if !short_cut.is_valid() => {
                 (is_stale, subfile_needed) = (true, subfile());
             }
-            // A node that was started again has forgotten the counters.
+            // A restarted node does not have the counters.
             AccessPath::Direct(short_cut)
                 if short_cut.has_lost_counters() && self.can_ask_nodes() =>
             {
@@ -183,7 +183,8 @@ impl File {
         }
     }
 
-    /// Reads pieces if there is a short cut; whether some subfile was shorter than wanted.
+    /// Reads the parts of an access by the short cut. Returns whether a subfile was shorter than
+    /// requested; none if there is no short cut.
     pub(super) fn read_directly(
         &self,
         striped: &Striped,
@@ -199,7 +200,7 @@ impl File {
         Ok(Some(is_short))
     }
 
-    /// Writes pieces if there is a short cut; whether there is.
+    /// Writes the parts of an access by the short cut. Returns whether there is one.
     pub(super) fn write_directly(
         &self,
         striped: &Striped,
@@ -245,7 +246,7 @@ impl ShortCut {
         self.files.iter().all(Option::is_some)
     }
 
-    /// The descriptor of a subfile that the caller has asked for before.
+    /// The descriptor of a subfile that the caller has requested before.
     #[inline]
     fn file(&self, subfile: usize) -> Result<&OwnedFd, SubfileError> {
         let missing = || SubfileError::of(subfile, io::Error::other("its descriptor is missing"));
@@ -264,14 +265,15 @@ impl ShortCut {
         striped.file_size_bytes(&lens).map_err(|error| SubfileError::of(0, io::Error::other(error)))
     }
 
-    /// What is left on the disk of a subfile.
+    /// The free bytes on the disk of a subfile.
     pub fn free_bytes(&self, subfile: usize) -> u64 {
         let file = self.files.get(subfile).and_then(Option::as_ref);
         let found = file.and_then(|file| rustix::fs::fstatvfs(file).ok());
         found.map_or(0, |space| space.f_bavail.saturating_mul(space.f_frsize))
     }
 
-    /// Reads a piece; whether some subfile was shorter than wanted. What is missing is zero.
+    /// Reads consecutive bytes. Returns whether a subfile was shorter than requested; missing bytes
+    /// are zero.
     fn read(
         &self,
         striped: &Striped,
@@ -293,8 +295,8 @@ impl ShortCut {
         Ok(is_short)
     }
 
-    /// How much of a piece lies in its first unit, if it has no more than one or two, on different
-    /// disks: then there is nothing to gather.
+    /// The bytes in the first unit, if the range touches at most two units, on different disks:
+    /// then there is nothing to gather.
     #[inline]
     fn first_of_few(&self, striped: &Striped, offset: u64, len: usize) -> Option<usize> {
         let unit = striped.unit_bytes();
@@ -355,7 +357,7 @@ impl ShortCut {
             let count = read_vectored(file, position, &mut slices)?;
             self.note_read(run.subfile().0 as usize, count);
             if count < bytes {
-                // The subfile ends here: what follows of it is zero.
+                // The subfile ends here: its further bytes are zero.
                 for segment in segments {
                     let start = to_usize(segment.buffer_offset_bytes) - at;
                     rest[start..start + to_usize(segment.len_bytes)].fill(0);
@@ -403,7 +405,7 @@ impl ShortCut {
     }
 }
 
-/// The subfile that holds all of some pieces, if one does.
+/// The subfile that holds all parts of an access, if there is one.
 fn only_subfile(striped: &Striped, pieces: impl Iterator<Item = (u64, usize)>) -> Option<usize> {
     if striped.disks().as_slice().len() == 1 {
         return Some(0);
@@ -428,7 +430,7 @@ fn to_usize(len: u64) -> usize {
     usize::try_from(len).expect("a buffer is in memory")
 }
 
-/// Reads as much as there is, and says how much that was; the rest is zero.
+/// Reads up to the end of the subfile, and returns the number of bytes; the rest is zero.
 #[inline]
 fn read_all(file: &OwnedFd, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
@@ -446,7 +448,7 @@ fn read_all(file: &OwnedFd, position: u64, buffer: &mut [u8]) -> io::Result<usiz
     Ok(done)
 }
 
-/// The same for several buffers.
+/// Like `read_all`, into several buffers.
 fn read_vectored(
     file: &OwnedFd,
     position: u64,

@@ -11,8 +11,8 @@ use pario_proto::{ExtentPlacement, Grant, ReplyMessage, Request};
 use parking_lot::Mutex;
 
 use super::File;
-use super::memory::ReadTarget;
-use super::ranges::{MemoryPiece, batches};
+use super::batches::{MemoryPiece, batches};
+use super::read_target::ReadTarget;
 use super::transfer::PendingBatch;
 use crate::connection::{Waiting, answered};
 use crate::error::Error;
@@ -144,7 +144,7 @@ impl File {
         let pieces = [(offset, bytes.len())].into_iter();
         let started = batches(striped, &self.state.parts, pieces, |batch| {
             let slice = |piece: &MemoryPiece| bytes.slice(piece.start..piece.start + piece.len);
-            let data = gather(batch.places.iter().map(slice), batch.bytes);
+            let data = gather(batch.memory.iter().map(slice), batch.bytes);
             let ranges = batch.ranges.clone();
             let request = Request::Write { grant: grant.clone(), part: batch.part, ranges };
             requests.push(self.ask(&batch, request, data)?);

@@ -1,4 +1,4 @@
-//! When the bytes of a file last changed.
+//! The times of files and directories.
 
 use pario_proto::{NamespaceRequest, Request, SubfileLocation};
 
@@ -8,8 +8,8 @@ use crate::connection::Waiting;
 use crate::error::Error;
 
 impl File {
-    /// Sets when the file last changed, in nanoseconds since 1970; the next write sets it anew. The
-    /// time survives the end of any process, but not always a power loss.
+    /// Sets the time of the last change, in nanoseconds since 1970. The next write sets it anew.
+    /// The time survives the end of any process, but not always a power loss.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -30,7 +30,7 @@ impl File {
             .map(|_| ())
     }
 
-    /// Begins to set the time of some subfiles.
+    /// Starts to set the time of some subfiles.
     pub(super) fn start_setting_time(
         &self,
         parts: &[SubfileLocation],
@@ -45,7 +45,7 @@ impl File {
         parts.iter().map(start).collect()
     }
 
-    /// Waits until the time is set. What was refused because of the grant is done once more.
+    /// Waits until the time is set. Repeats a request that a node has refused because of the grant.
     pub(super) fn finish_setting_time(
         &self,
         started: Result<Vec<Waiting>, Error>,
@@ -63,8 +63,8 @@ impl File {
 }
 
 impl Cluster {
-    /// Sets when the names in a directory last changed, in nanoseconds since 1970. Only its owner
-    /// and root may.
+    /// Sets the time of the last change of names in a directory, in nanoseconds since 1970. Only
+    /// its owner and root may do that.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {

@@ -1,5 +1,5 @@
-//! What this process reads and writes by descriptors is counted in memory that the node reads: two
-//! relaxed additions for each access of a disk, and no system call.
+//! Counters of short-cut accesses, in memory that the node reads: two relaxed additions for each
+//! access to a disk, and no system call.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -18,8 +18,7 @@ const CHECK_EVERY: u64 = 64;
 pub(crate) struct TrafficTable {
     memory: SharedMemoryPart,
     disks: Vec<DiskId>,
-    /// The connection to the node as it was when the table was made; none if the node is in this
-    /// process.
+    /// The connection to the node when the table was created; none if the node is in this process.
     node: Option<Watch>,
     is_lost: AtomicBool,
 }
@@ -32,7 +31,7 @@ pub(crate) struct DiskTraffic {
 }
 
 impl TrafficTable {
-    /// Has a node make a table for this process. None if it cannot: then nothing is counted.
+    /// Has a node create a table for this process. None if it cannot: then nothing is counted.
     pub fn ask(cluster: &Shared, node: usize) -> Option<Arc<Self>> {
         let watch = cluster.watch_node(node)?;
         let request = postcard::to_allocvec(&DescriptorRequest::Traffic).ok()?;

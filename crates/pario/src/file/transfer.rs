@@ -1,4 +1,4 @@
-//! Bytes over the nodes: cut into requests, kept under way up to a window, answered in any order.
+//! Reads and writes over the nodes: cut into requests, of which a window is under way.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -7,24 +7,24 @@ use pario_net::{Bulk, BulkBuffer, PendingReply, RpcError};
 use pario_proto::{Grant, Reply, ReplyMessage, Request, Striped, SubfileLocation};
 
 use super::File;
-use super::memory::{BorrowedPieces, ReadTarget};
-use super::ranges::{Batch, MemoryPiece, ReadPiece, WritePiece, batches};
+use super::batches::{Batch, MemoryPiece, ReadPiece, WritePiece, batches};
+use super::read_target::{BorrowedPieces, ReadTarget};
 use crate::connection::{Waiting, answered, strange};
 use crate::error::Error;
 use crate::protocol::NodeProtocol;
 
-/// So much of one call may be under way: more does not make it faster, and takes memory.
+/// Bytes of one call that may be under way. More does not make it faster, and takes memory.
 const WINDOW_BYTES: u64 = 8 << 20;
-/// From so many bytes on a write is sent from where it is; fewer are copied sooner.
+/// Size from which a write is sent from the caller's memory; a copy of fewer bytes is faster.
 const LENT_BYTES: u64 = 64 << 10;
-/// In so many parts at most.
+/// Most segments of a write that is sent from the caller's memory.
 const SEGMENTS: usize = 256;
 
 impl File {
     /// Reads many ranges, with one request for all that one disk has of them, as far as they fit
     /// into one. The bytes follow each other in the buffer, range after range, and the buffer is as
-    /// long as all ranges together. Bytes beyond the end of the file read as zeros. Returns how many
-    /// bytes lie before the end.
+    /// long as all ranges together. Bytes beyond the end of the file read as zeros. Returns how
+    /// many bytes lie before the end.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -107,7 +107,8 @@ impl File {
         )))
     }
 
-    /// Reads pieces; how many bytes of them lie before the end of the file.
+    /// Reads the parts of an access. Returns how many of their bytes lie before the end of the
+    /// file.
     pub(super) fn read_pieces(
         &self,
         striped: &Striped,
@@ -116,7 +117,7 @@ impl File {
         if !self.read_once(striped, pieces)? {
             return Ok(pieces.iter().map(|(_, piece)| piece.len()).sum());
         }
-        // Some subfile was shorter: a hole, or the end of the file.
+        // A subfile was shorter: there is a hole, or the end of the file.
         let end = self.len()?;
         let before = |(offset, piece): &ReadPiece<'_>| {
             let left = end.saturating_sub(*offset);
@@ -124,8 +125,8 @@ impl File {
         };
         let count = pieces.iter().map(before).sum();
         if count > 0 {
-            // The file may have grown between reading and measuring: what lies before the end that
-            // was measured is read once more, or zeros would be taken for what was written there.
+            // The file may have grown between the read and the measurement. Bytes before the
+            // measured end are read again; otherwise zeros would stand for written bytes.
             self.read_once(striped, pieces)?;
             for piece in pieces {
                 let count = before(piece);
@@ -135,7 +136,7 @@ impl File {
         Ok(count)
     }
 
-    /// Reads pieces; whether some subfile was shorter than wanted.
+    /// Reads the parts of an access once. Returns whether a subfile was shorter than requested.
     fn read_once(&self, striped: &Striped, pieces: &mut [ReadPiece<'_>]) -> Result<bool, Error> {
         match self.read_directly(striped, pieces)? {
             Some(is_short) => Ok(is_short),
@@ -143,7 +144,7 @@ impl File {
         }
     }
 
-    /// Writes pieces.
+    /// Writes the parts of an access.
     pub(super) fn write_pieces(
         &self,
         striped: &Striped,
@@ -155,7 +156,7 @@ impl File {
         self.write_over_nodes(striped, pieces)
     }
 
-    /// Reads pieces from the nodes; whether some subfile was shorter than wanted.
+    /// Reads over the nodes. Returns whether a subfile was shorter than requested.
     fn read_over_nodes(
         &self,
         striped: &Striped,
@@ -166,43 +167,43 @@ impl File {
         let memory = std::cell::RefCell::new(&mut memory);
         let grant = self.grant();
         self.with_retry(grant, |grant| {
-            let mut flight = RequestWindow::new();
+            let mut window = RequestWindow::new();
             let mut is_short = false;
             let mut take = |reading: PendingBatch| {
                 is_short |= reading.wait(&mut memory.borrow_mut())?;
                 Ok(())
             };
-            let departed = batches(striped, &self.state.parts, shape.iter().copied(), |batch| {
+            let started = batches(striped, &self.state.parts, shape.iter().copied(), |batch| {
                 let bytes = batch.bytes;
-                // SAFETY: batches do not overlap, and all are waited for or dropped in here.
+                // SAFETY: batches do not overlap, and each is over or dropped before this returns.
                 let reading =
                     unsafe { self.start_reading(batch, &grant, &mut memory.borrow_mut()) }?;
-                flight.depart(reading, bytes, &mut take)
+                window.add(reading, bytes, &mut take)
             });
-            let landed = flight.land(&mut take);
-            departed.and(landed)?;
+            let finished = window.finish(&mut take);
+            started.and(finished)?;
             Ok(is_short)
         })
     }
 
-    /// Asks for the bytes of a batch, to be read to their places.
+    /// Requests the bytes of a batch, to be received into its pieces of the target.
     ///
     /// # Safety
-    /// What is given must be waited for or dropped before the places of the batch are used by
-    /// anybody else, and before the memory is.
+    /// The result must be waited for or dropped before any other code uses the pieces of the batch,
+    /// or the memory of the target.
     pub(super) unsafe fn start_reading(
         &self,
         batch: Batch,
         grant: &Grant,
         memory: &mut ReadTarget<'_>,
     ) -> Result<PendingBatch, Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         let lent = unsafe { memory.lend(&batch) };
         let ranges = batch.ranges.clone();
         let request = Request::Read { grant: grant.clone(), part: batch.part, ranges };
         let shared = &self.state.cluster.shared;
         let node = shared.node(shared.node_of(batch.part.disk)?);
-        let waiting = node.start_into(request, lent.as_ref().map(BorrowedPieces::landing))?;
+        let waiting = node.start_into(request, lent.as_ref().map(BorrowedPieces::recv_buffer))?;
         Ok(PendingBatch { batch, waiting, lent })
     }
 
@@ -210,39 +211,39 @@ impl File {
         let shape = || pieces.iter().map(|(offset, piece)| (*offset, piece.len()));
         let grant = self.grant();
         self.with_retry(grant, |grant: Grant| {
-            let mut flight = RequestWindow::new();
+            let mut window = RequestWindow::new();
             let mut take = |waiting: Waiting| waiting.wait().map(|_| ());
-            let departed = batches(striped, &self.state.parts, shape(), |batch| {
-                let part = |place: &MemoryPiece| {
-                    &pieces[place.piece].1[place.start..place.start + place.len]
+            let started = batches(striped, &self.state.parts, shape(), |batch| {
+                let part = |piece: &MemoryPiece| {
+                    &pieces[piece.part].1[piece.start..piece.start + piece.len]
                 };
                 let ranges = batch.ranges.clone();
                 let request = Request::Write { grant: grant.clone(), part: batch.part, ranges };
                 let shared = &self.state.cluster.shared;
                 let node = shared.node(shared.node_of(batch.part.disk)?);
-                let waiting = if batch.places.len() <= SEGMENTS && batch.bytes >= LENT_BYTES {
-                    let bytes: Vec<&[u8]> = batch.places.iter().map(part).collect();
-                    // SAFETY: the caller has lent the bytes for as long as this call takes, and all
-                    // requests are waited for or dropped in here.
+                let waiting = if batch.memory.len() <= SEGMENTS && batch.bytes >= LENT_BYTES {
+                    let bytes: Vec<&[u8]> = batch.memory.iter().map(part).collect();
+                    // SAFETY: the caller lends the bytes until this call returns, and every request
+                    // is over or dropped before.
                     unsafe { node.start_lent(request, &bytes) }?
                 } else {
                     let mut buffer = BulkBuffer::new(usize::try_from(batch.bytes).unwrap_or(0));
                     let mut filled = 0;
-                    for part in batch.places.iter().map(part) {
+                    for part in batch.memory.iter().map(part) {
                         buffer[filled..filled + part.len()].copy_from_slice(part);
                         filled += part.len();
                     }
                     node.start(request, vec![buffer.freeze()])?
                 };
-                flight.depart(waiting, batch.bytes, &mut take)
+                window.add(waiting, batch.bytes, &mut take)
             });
-            // Nothing of a write that has failed may be under way when the caller goes on.
-            let landed = flight.land(&mut take);
-            departed.and(landed)
+            // Nothing of a failed write may be under way when the caller goes on.
+            let finished = window.finish(&mut take);
+            started.and(finished)
         })
     }
 
-    /// Begins to write all of a small file, over the nodes; the parts that it goes to.
+    /// Starts to write all of a small file over the nodes. Returns the subfiles concerned.
     pub(super) fn start_writing(
         &self,
         bytes: &[u8],
@@ -259,8 +260,8 @@ impl File {
             };
             let mut copy = BulkBuffer::new(usize::try_from(batch.bytes).unwrap_or(0));
             let mut filled = 0;
-            for place in &batch.places {
-                let bytes = &bytes[place.start..place.start + place.len];
+            for piece in &batch.memory {
+                let bytes = &bytes[piece.start..piece.start + piece.len];
                 copy[filled..filled + bytes.len()].copy_from_slice(bytes);
                 filled += bytes.len();
             }
@@ -273,8 +274,8 @@ impl File {
         Ok((writes, parts))
     }
 
-    /// Waits until all of a small file is written; what was refused is written once more. The parts
-    /// that it went to.
+    /// Waits until all of a small file is written; repeats a write that a node has refused. Returns
+    /// the subfiles concerned.
     pub(super) fn finish_writing(
         &self,
         started: Result<(Vec<Waiting>, Vec<SubfileLocation>), Error>,
@@ -300,7 +301,7 @@ impl File {
         }
     }
 
-    /// Begins to read a file of a known length, over the nodes.
+    /// Starts to read a file of a known length over the nodes.
     pub(super) fn start_reading_whole(&self, len: usize) -> Result<Vec<PendingBatch>, Error> {
         let striped = self.striped("read")?;
         self.check_readable()?;
@@ -316,7 +317,7 @@ impl File {
         Ok(readings)
     }
 
-    /// Waits for what is being read; whether it was all that was wanted.
+    /// Waits for the batches. Returns whether they had all bytes.
     pub(super) fn finish_reading_whole(
         &self,
         readings: Vec<PendingBatch>,
@@ -354,9 +355,8 @@ impl<W> RequestWindow<W> {
         Self { under_way: VecDeque::new(), bytes: 0 }
     }
 
-    /// A request for so many bytes is under way. While there are too many, the oldest are waited
-    /// for.
-    fn depart(
+    /// Adds a request of `bytes` bytes. Waits for the oldest ones while the window is exceeded.
+    fn add(
         &mut self,
         waiting: W,
         bytes: u64,
@@ -373,47 +373,47 @@ impl<W> RequestWindow<W> {
         Ok(())
     }
 
-    /// Waits for all that are under way, also after a failure.
-    fn land(&mut self, take: &mut impl FnMut(W) -> Result<(), Error>) -> Result<(), Error> {
-        let mut landed = Ok(());
+    /// Waits for all requests, also after a failure.
+    fn finish(&mut self, take: &mut impl FnMut(W) -> Result<(), Error>) -> Result<(), Error> {
+        let mut finished = Ok(());
         for (next, _) in self.under_way.drain(..) {
             let taken = take(next);
-            if landed.is_ok() {
-                landed = taken;
+            if finished.is_ok() {
+                finished = taken;
             }
         }
-        landed
+        finished
     }
 }
 
-/// A batch of bytes that was asked for.
+/// A batch that is being read.
 pub(super) struct PendingBatch {
     batch: Batch,
     waiting: Waiting,
-    /// The places of the batch, while the answer may be read straight to there.
+    /// The pieces of the batch, while the reply may be received straight into them.
     lent: Option<BorrowedPieces>,
 }
 
 impl PendingBatch {
-    /// Whether the answer is there.
+    /// Whether the reply is there.
     pub fn is_done(&self) -> bool {
         self.waiting.pending.is_done()
     }
 
-    /// For the answer to be awaited; then [`finish`](Self::finish) follows.
+    /// The reply, to be awaited; then call [`finish`](Self::finish).
     pub fn pending(&mut self) -> &mut PendingReply<NodeProtocol> {
         &mut self.waiting.pending
     }
 
-    /// Waits for what was read and sees to it that it is in its places; whether it was less than
-    /// wanted.
+    /// Waits for the reply, and puts its bytes into place. Returns whether they were fewer than
+    /// requested.
     pub fn wait(self, memory: &mut ReadTarget<'_>) -> Result<bool, Error> {
         let Self { batch, waiting, lent } = self;
         let node = waiting.node().to_owned();
-        place(&batch, &node, waiting.wait()?, lent, memory)
+        put_in_place(&batch, &node, waiting.wait()?, lent, memory)
     }
 
-    /// The same when the answer is there.
+    /// Puts the bytes of a reply into place, like `wait`.
     pub fn finish(
         self,
         answer: Result<ReplyMessage<Bulk>, RpcError>,
@@ -421,31 +421,32 @@ impl PendingBatch {
     ) -> Result<bool, Error> {
         let Self { batch, waiting, lent } = self;
         let answer = answered(waiting.node(), answer)?;
-        place(&batch, waiting.node(), answer, lent, memory)
+        put_in_place(&batch, waiting.node(), answer, lent, memory)
     }
 }
 
-/// Puts what was read to its places, if it is not there yet; whether it was less than wanted.
-fn place(
+/// Puts the bytes of a reply into place, unless they were received there. Returns whether they were
+/// fewer than requested.
+fn put_in_place(
     batch: &Batch,
     node: &str,
     answer: (Reply, Vec<Bulk>),
     lent: Option<BorrowedPieces>,
     memory: &mut ReadTarget<'_>,
 ) -> Result<bool, Error> {
-    let has_landed = lent.is_some_and(BorrowedPieces::take_back);
+    let is_received = lent.is_some_and(BorrowedPieces::take_back);
     let (Reply::Read { lens }, data) = answer else { return Err(strange(node)) };
     let data = data.first().map(|bulk| &bulk[..]).unwrap_or_default();
     let total: u64 = lens.iter().sum();
-    let given = if has_landed { batch.bytes } else { data.len() as u64 };
+    let given = if is_received { batch.bytes } else { data.len() as u64 };
     let is_longer = batch.ranges.iter().zip(&lens).any(|(range, len)| *len > range.len);
     if lens.len() != batch.ranges.len() || total != given || is_longer {
         return Err(strange(node));
     }
-    if has_landed {
+    if is_received {
         return Ok(false);
     }
-    let mut places = batch.places.iter();
+    let mut pieces = batch.memory.iter();
     let mut rest = data;
     let mut is_short = false;
     for (range, &len) in batch.ranges.iter().zip(&lens) {
@@ -454,15 +455,15 @@ fn place(
         is_short |= len < range.len;
         let mut left = range.len;
         while left > 0
-            && let Some(place) = places.next()
+            && let Some(piece) = pieces.next()
         {
-            // SAFETY: the places of the batch were taken back above.
-            let target = unsafe { memory.at(*place) };
+            // SAFETY: the pieces of the batch were taken back above.
+            let target = unsafe { memory.at(*piece) };
             let count = here.len().min(target.len());
             target[..count].copy_from_slice(&here[..count]);
             target[count..].fill(0);
             here = &here[count..];
-            left -= place.len as u64;
+            left -= piece.len as u64;
         }
     }
     Ok(is_short)

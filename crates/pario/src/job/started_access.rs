@@ -2,11 +2,11 @@
 //!
 //! They are placed when they are started. A thread of the file performs them, one after the other.
 //!
-//! *Who keeps what.* A queued access keeps the file, so that it is performed even if the caller has
+//! *Ownership.* A queued access keeps the file, so that it is performed even if the caller has
 //! dropped the file. The thread ends when the file is gone and the queue is empty.
 //!
-//! *No deadlock.* A thread that waits for an access sleeps until the access thread has performed it.
-//! If the access thread itself has to wait (a task that it woke may run on it), it performs the
+//! *No deadlock.* A thread that waits for an access sleeps until the access thread has performed
+//! it. If the access thread itself has to wait (a task that it woke may run on it), it performs the
 //! queued accesses in place instead of sleeping.
 
 use std::collections::VecDeque;

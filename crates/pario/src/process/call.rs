@@ -1,4 +1,4 @@
-//! One call at all nodes that hold a part of the file.
+//! One processing call at all nodes that hold a part of the file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use super::{ProcessCall, ProcessReport};
 use crate::connection::{Connection, Waiting, strange};
 use crate::error::Error;
 
-/// Answers of one node that wait until the caller has looked at those before.
-const WAITING_ANSWERS: usize = 2;
+/// Replies of one node that wait until the caller has consumed the earlier ones.
+const QUEUED_REPLIES: usize = 2;
 
 /// A node that takes part.
 struct Participant {
@@ -26,79 +26,79 @@ struct Participant {
     connection: Arc<Connection>,
 }
 
-type Answered = Result<(Reply, Vec<Bulk>), Error>;
+type NodeReply = Result<(Reply, Vec<Bulk>), Error>;
 
-/// Does the work, and gives each result to `consume`.
+/// Runs the call, and passes each result to `consume`.
 pub fn run(
-    mut work: ProcessCall<'_>,
+    mut call: ProcessCall<'_>,
     mut consume: impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
 ) -> Result<ProcessReport, Error> {
-    let parameters = match std::mem::replace(&mut work.parameters, Ok(Vec::new())) {
+    let parameters = match std::mem::replace(&mut call.parameters, Ok(Vec::new())) {
         Ok(parameters) => Bulk::from(parameters),
         Err(why) => {
             let text =
-                format!("operation {:?}: its parameters cannot be sent: {why}", work.operation);
+                format!("operation {:?}: its parameters cannot be sent: {why}", call.operation);
             return Err(Error::invalid(text));
         }
     };
-    if let Some(target) = work.target {
+    if let Some(target) = call.target {
         target.note_work();
     }
     let mut is_begun = false;
-    let done = match attempt(&mut work, &parameters, &mut consume, &mut is_begun) {
+    let done = match attempt(&mut call, &parameters, &mut consume, &mut is_begun) {
         Err(Error::Failure(failure)) if failure.needs_renewal() && !is_begun => {
-            work.file.renew_rights()?;
-            if let Some(target) = work.target {
+            call.file.renew_rights()?;
+            if let Some(target) = call.target {
                 target.renew_rights()?;
             }
-            attempt(&mut work, &parameters, &mut consume, &mut is_begun)
+            attempt(&mut call, &parameters, &mut consume, &mut is_begun)
         }
         other => other,
     };
-    done.map_err(|error| error.of_file(work.file.path().as_str()))
+    done.map_err(|error| error.of_file(call.file.path().as_str()))
 }
 
-/// One attempt. `is_begun` is set when a node has answered something else than a failure.
+/// One attempt. Sets `is_begun` when a node has replied with anything but a failure.
 fn attempt(
-    work: &mut ProcessCall<'_>,
+    call: &mut ProcessCall<'_>,
     parameters: &Bulk,
     consume: &mut impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
     is_begun: &mut bool,
 ) -> Result<ProcessReport, Error> {
-    let participants = participants(work)?;
-    let shared = work.file.cluster_shared();
+    let participants = participants(call)?;
+    let shared = call.file.cluster_shared();
     let number = shared.calls.fetch_add(1, Ordering::Relaxed);
-    let mut desk = Desk {
+    let mut collector = ReplyCollector {
         number,
         report: ProcessReport::new(participants.len()),
         participants: &participants,
         is_begun: false,
     };
-    let result = desk.serve(work, parameters, consume);
-    *is_begun = desk.is_begun;
+    let result = collector.collect(call, parameters, consume);
+    *is_begun = collector.is_begun;
     if result.is_err() {
-        give_up(&participants, number);
+        stop_at_nodes(&participants, number);
     }
-    result.map(|()| desk.report)
+    result.map(|()| collector.report)
 }
 
-/// Tells the nodes that nobody wants more of a call; for those where it is over that means nothing.
-fn give_up(participants: &[Participant], call: u64) {
+/// Stops the call at all nodes; has no effect where it is over.
+fn stop_at_nodes(participants: &[Participant], call: u64) {
     for participant in participants {
         participant.connection.tell(Request::Process(ProcessRequest::Stop { call }));
     }
 }
 
-/// The nodes that hold a part of the file, or of the extents that are meant.
-fn participants(work: &ProcessCall<'_>) -> Result<Vec<Participant>, Error> {
-    let shared = work.file.cluster_shared();
-    let parts = work.file.parts();
+/// The nodes that hold selected extents.
+fn participants(call: &ProcessCall<'_>) -> Result<Vec<Participant>, Error> {
+    let shared = call.file.cluster_shared();
+    let parts = call.file.parts();
     let mut nodes = BTreeMap::new();
-    let is_meant = |subfile| match &work.extents {
+    let is_selected = |subfile| match &call.extents {
         ExtentSelection::All => true,
         ExtentSelection::These(places) => places.iter().any(|place| place.subfile == subfile),
     };
-    for part in parts.iter().filter(|part| is_meant(part.subfile)) {
+    for part in parts.iter().filter(|part| is_selected(part.subfile)) {
         nodes.insert(shared.node_of(part.disk)?, ());
     }
     let map = shared.map();
@@ -109,35 +109,35 @@ fn participants(work: &ProcessCall<'_>) -> Result<Vec<Participant>, Error> {
     Ok(nodes.into_keys().map(participant).collect())
 }
 
-/// Where the answers of all nodes arrive.
-struct Desk<'p> {
+/// Collects the replies of all nodes.
+struct ReplyCollector<'p> {
     number: u64,
     report: ProcessReport,
     participants: &'p [Participant],
     is_begun: bool,
 }
 
-impl Desk<'_> {
-    fn serve(
+impl ReplyCollector<'_> {
+    fn collect(
         &mut self,
-        work: &mut ProcessCall<'_>,
+        call: &mut ProcessCall<'_>,
         parameters: &Bulk,
         consume: &mut impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let request = self.request(work);
+        let request = self.request(call);
         if let [only] = self.participants {
-            return self.serve_one(only, request, work, parameters, consume);
+            return self.collect_one(only, request, call, parameters, consume);
         }
         let begun: Vec<Result<Waiting, Error>> = self
             .participants
             .iter()
             .map(|node| node.connection.start(request.clone(), vec![parameters.clone()]))
             .collect();
-        // Most work is over with the first answer, so nobody is sent to wait for a second one.
+        // Most calls are over with the first reply: no thread is started for a second one.
         let mut unfinished = Vec::new();
         for (node, waiting) in begun.into_iter().enumerate() {
             let answered = waiting.and_then(Waiting::wait);
-            if !self.take(work, node, answered, consume)? {
+            if !self.take(call, node, answered, consume)? {
                 unfinished.push(node);
             }
         }
@@ -146,28 +146,28 @@ impl Desk<'_> {
         }
         let (participants, number) = (self.participants, self.number);
         std::thread::scope(|scope| {
-            let (sender, receiver) = sync_channel(WAITING_ANSWERS * unfinished.len());
+            let (sender, receiver) = sync_channel(QUEUED_REPLIES * unfinished.len());
             for &node in &unfinished {
                 let (sender, participant) = (sender.clone(), &participants[node]);
                 scope.spawn(move || fetch(participant, node, number, &sender));
             }
             drop(sender);
-            let result = self.listen(work, unfinished.len(), &receiver, consume);
+            let result = self.receive(call, unfinished.len(), &receiver, consume);
             if result.is_err() {
-                // Whoever fetches finds nobody who listens, and its call given up.
+                // The fetching threads end: their channel is closed and their call stopped.
                 drop(receiver);
-                give_up(participants, number);
+                stop_at_nodes(participants, number);
             }
             result
         })
     }
 
-    /// The same with one node: the next answer is asked for before one is looked at.
-    fn serve_one(
+    /// Collects the replies of one node. Requests the next one before it consumes the last.
+    fn collect_one(
         &mut self,
         node: &Participant,
         request: Request,
-        work: &mut ProcessCall<'_>,
+        call: &mut ProcessCall<'_>,
         parameters: &Bulk,
         consume: &mut impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
     ) -> Result<(), Error> {
@@ -175,37 +175,37 @@ impl Desk<'_> {
         loop {
             let answered = asked.and_then(Waiting::wait);
             if is_last(&answered) {
-                return self.take(work, 0, answered, consume).map(drop);
+                return self.take(call, 0, answered, consume).map(drop);
             }
             asked = node.connection.start(more_of(self.number), Vec::new());
-            self.take(work, 0, answered, consume)?;
+            self.take(call, 0, answered, consume)?;
         }
     }
 
-    fn listen(
+    fn receive(
         &mut self,
-        work: &mut ProcessCall<'_>,
+        call: &mut ProcessCall<'_>,
         mut unfinished: usize,
-        answers: &Receiver<(usize, Answered)>,
+        answers: &Receiver<(usize, NodeReply)>,
         consume: &mut impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
     ) -> Result<(), Error> {
         while unfinished > 0 {
             let Ok((node, answered)) = answers.recv() else {
                 return Err(strange(""));
             };
-            if self.take(work, node, answered, consume)? {
+            if self.take(call, node, answered, consume)? {
                 unfinished -= 1;
             }
         }
         Ok(())
     }
 
-    /// Takes an answer; whether it is the last of its node.
+    /// Takes a reply. Returns whether it is the last of its node.
     fn take(
         &mut self,
-        work: &mut ProcessCall<'_>,
+        call: &mut ProcessCall<'_>,
         node: usize,
-        answered: Answered,
+        answered: NodeReply,
         consume: &mut impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
     ) -> Result<bool, Error> {
         let name = &self.participants[node].name;
@@ -217,23 +217,23 @@ impl Desk<'_> {
         }
         self.is_begun = true;
         self.report.note(node, progress);
-        if work.is_traced {
+        if call.is_traced {
             self.note_spans(node, &data, spans, now_ns);
         }
         for (place, result) in results.into_iter().zip(data) {
             consume(place, result.into_bytes())?;
         }
-        if let Some(watch) = &mut work.watch {
+        if let Some(watch) = &mut call.watch {
             watch(&self.report);
         }
-        if work.stopper.is_stopped() && !is_over {
-            return Err(Error::Stopped { operation: work.operation.clone() });
+        if call.stopper.is_stopped() && !is_over {
+            return Err(Error::Stopped { operation: call.operation.clone() });
         }
         Ok(is_over)
     }
 
-    /// What a node has noted, and the way of its answer. The clocks of nodes on other machines are
-    /// taken to agree when an answer comes.
+    /// Records the trace of a node and the transfer of its reply. The clocks of other machines are
+    /// assumed to agree at the arrival of a reply.
     fn note_spans(&mut self, node: usize, data: &[Bulk], spans: Vec<WorkSpan>, now_ns: u64) {
         const SAME_CLOCK_NS: i64 = 1_000_000_000;
         let arrived_ns = monotonic_ns();
@@ -247,28 +247,28 @@ impl Desk<'_> {
         self.report.note_answer(name, self.number, bytes, (sent_ns, arrived_ns));
     }
 
-    fn request(&self, work: &ProcessCall<'_>) -> Request {
-        let target = work
+    fn request(&self, call: &ProcessCall<'_>) -> Request {
+        let target = call
             .target
             .map(|target| ProcessTarget { grant: target.grant(), parts: target.parts().to_vec() });
         let work = ProcessWork {
-            grant: work.file.grant(),
-            parts: work.file.parts().to_vec(),
-            extents: work.extents.clone(),
-            operation: work.operation.clone(),
+            grant: call.file.grant(),
+            parts: call.file.parts().to_vec(),
+            extents: call.extents.clone(),
+            operation: call.operation.clone(),
             target,
-            is_traced: work.is_traced,
+            is_traced: call.is_traced,
         };
         Request::Process(ProcessRequest::Begin { call: self.number, work })
     }
 }
 
-/// Fetches answers of a node until its last one, or until nobody listens.
+/// Fetches the replies of a node until the last one, or until the channel is closed.
 fn fetch(
     participant: &Participant,
     node: usize,
     call: u64,
-    answers: &SyncSender<(usize, Answered)>,
+    answers: &SyncSender<(usize, NodeReply)>,
 ) {
     loop {
         let asked = participant.connection.start(more_of(call), Vec::new());
@@ -284,7 +284,7 @@ fn more_of(call: u64) -> Request {
     Request::Process(ProcessRequest::More { call })
 }
 
-/// Whether nothing comes after an answer.
-fn is_last(answered: &Answered) -> bool {
+/// Whether no reply follows this one.
+fn is_last(answered: &NodeReply) -> bool {
     !matches!(answered, Ok((Reply::Processed(processed), _)) if !processed.is_over)
 }

@@ -1,4 +1,4 @@
-//! Work that is done where the extents of a file lie.
+//! Processing of extents by the nodes that store them.
 
 mod call;
 mod report;
@@ -17,18 +17,19 @@ use crate::error::Error;
 use crate::file::File;
 pub use report::ProcessReport;
 
-/// Extents that are to be worked with; made by [`Cluster::process`].
+/// A selection of extents to be processed; made by [`Cluster::process`].
 #[derive(Debug)]
 pub struct Process<'f> {
     file: &'f File,
     extents: ExtentSelection,
 }
 
-/// An operation that is to be done with extents, where they lie; made by [`Process::operation`].
+/// A call of an operation on extents, run by the nodes that store them; made by
+/// [`Process::operation`].
 ///
-/// Nothing happens before one of the last four calls: [`collect`](ProcessCall::collect),
-/// [`merge`](ProcessCall::merge), [`for_each`](ProcessCall::for_each), [`write_to`](ProcessCall::write_to). All wait until
-/// everything is done. The first failure, at whichever node, stops the others.
+/// [`collect`](Self::collect), [`merge`](Self::merge), [`for_each`](Self::for_each) and
+/// [`write_to`](Self::write_to) start the call and wait until it is over. The first failure, at any
+/// node, stops the others.
 pub struct ProcessCall<'f> {
     file: &'f File,
     target: Option<&'f File>,
@@ -42,14 +43,14 @@ pub struct ProcessCall<'f> {
 
 type Watch<'f> = dyn FnMut(&ProcessReport) + 'f;
 
-/// Gives work up, from any thread; made by [`ProcessCall::stopper`].
+/// Stops a call from any thread; made by [`ProcessCall::stopper`].
 #[derive(Clone, Debug, Default)]
 pub struct ProcessStopper(Arc<AtomicBool>);
 
 impl Cluster {
-    /// Work with the extents of a file, done by the nodes that hold them. What they can do they know
-    /// by name: every node can `count` extents, make a `byte histogram` and `copy` extents to another
-    /// file; nodes of your own can do more (`pario_server::Node::new`).
+    /// Processes the extents of a file at the nodes that store them. Operations have names: every
+    /// node has `count`, `byte histogram` and `copy` (to another file); a node that you build can
+    /// have more (`pario_server::Node::new`).
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -80,8 +81,8 @@ impl Cluster {
 }
 
 impl Cluster {
-    /// Adds an operation to the node of an embedded cluster. Nodes in other processes do not change:
-    /// they have the operations that their program was built with.
+    /// Adds an operation to the node of an embedded cluster. Nodes in other processes have the
+    /// operations that their program was built with.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -105,24 +106,24 @@ impl Cluster {
 }
 
 impl<'f> Process<'f> {
-    /// Only these extents.
+    /// Selects only these extents.
     pub fn extents(mut self, places: impl IntoIterator<Item = ExtentPlacement>) -> Self {
         self.extents = ExtentSelection::These(places.into_iter().collect());
         self
     }
 
-    /// What is to be done with them, and how.
+    /// Chooses the operation and its parameters.
     pub fn operation(self, name: &str, parameters: impl Serialize) -> ProcessCall<'f> {
         let parameters = postcard::to_allocvec(&parameters).map_err(|error| error.to_string());
-        self.work(name, parameters)
+        self.call(name, parameters)
     }
 
-    /// The same with parameters that are bytes already.
+    /// Like [`operation`](Self::operation), with encoded parameters.
     pub fn operation_with(self, name: &str, parameters: Vec<u8>) -> ProcessCall<'f> {
-        self.work(name, Ok(parameters))
+        self.call(name, Ok(parameters))
     }
 
-    fn work(self, name: &str, parameters: Result<Vec<u8>, String>) -> ProcessCall<'f> {
+    fn call(self, name: &str, parameters: Result<Vec<u8>, String>) -> ProcessCall<'f> {
         ProcessCall {
             file: self.file,
             target: None,
@@ -137,24 +138,24 @@ impl<'f> Process<'f> {
 }
 
 impl<'f> ProcessCall<'f> {
-    /// Notes what was done when: it is in the [`ProcessReport`].
+    /// Records a trace, which is in the [`ProcessReport`].
     pub fn trace(mut self, is_traced: bool) -> Self {
         self.is_traced = is_traced;
         self
     }
 
-    /// Is told how far the work has come, several times a second, and at the end.
+    /// Calls a function with the progress several times a second, and at the end.
     pub fn watch(mut self, watch: impl FnMut(&ProcessReport) + 'f) -> Self {
         self.watch = Some(Box::new(watch));
         self
     }
 
-    /// What gives the work up.
+    /// Returns a handle that stops the call.
     pub fn stopper(&self) -> ProcessStopper {
         self.stopper.clone()
     }
 
-    /// The results of all extents, in the order of their places.
+    /// Runs the call, and returns the results of all extents in the order of their placements.
     pub fn collect<T: DeserializeOwned>(self) -> Result<Vec<(ExtentPlacement, T)>, Error> {
         let mut collected = Vec::new();
         self.for_each(|place, result| {
@@ -165,8 +166,8 @@ impl<'f> ProcessCall<'f> {
         Ok(collected)
     }
 
-    /// One result of all nodes: `join` adds those of a node to those before. Nothing if no node had
-    /// one.
+    /// Runs the call, and returns one result of all nodes: `join` adds the result of a node to the
+    /// earlier ones. None if no node had a result.
     pub fn merge<T: DeserializeOwned>(
         self,
         mut join: impl FnMut(&mut T, T),
@@ -182,38 +183,39 @@ impl<'f> ProcessCall<'f> {
         Ok(merged)
     }
 
-    /// Does something with each result, in the order in which they come. The place says of which
-    /// extent it is; what a node has put together of many has none. An error stops the work.
+    /// Runs the call, and passes each result to a function in the order of arrival, with the
+    /// placement of its extent; none for a result that a node has combined from many extents. An
+    /// error of the function stops the call.
     pub fn for_each<T: DeserializeOwned>(
         self,
-        mut work: impl FnMut(Option<ExtentPlacement>, T) -> Result<(), Error>,
+        mut consume: impl FnMut(Option<ExtentPlacement>, T) -> Result<(), Error>,
     ) -> Result<ProcessReport, Error> {
         let operation = self.operation.clone();
         self.for_each_bytes(|place, bytes| {
             let result = postcard::from_bytes(&bytes).map_err(|error| {
-                let text = "its results are of another type than what was expected";
+                let text = "its results have another type than the caller expects";
                 Error::invalid(format!("operation {operation:?}: {text}: {error}"))
             })?;
-            work(place, result)
+            consume(place, result)
         })
     }
 
-    /// The same with results as the operation has sent them.
+    /// Like [`for_each`](Self::for_each), with results as the operation has sent them.
     pub fn for_each_bytes(
         self,
-        work: impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
+        consume: impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
     ) -> Result<ProcessReport, Error> {
         if self.file.record().kind != FileKind::Extents {
             let path = self.file.path();
-            let text = "this is a file of bytes; work is done with the extents of files that were \
-                        created with `extents()`";
+            let text = "this is a file of bytes; operations process the extents of files that \
+                        were created with `extents()`";
             return Err(Error::invalid(format!("{path}: {text}")));
         }
-        call::run(self, work)
+        call::run(self, consume)
     }
 
-    /// Writes the extents that the operation makes to a file; it has the same layout as the one
-    /// that is worked with. They are durable when the file was synced or closed.
+    /// Runs the call, and writes the extents that the operation makes to a file of the same layout.
+    /// They are durable when that file was synced or closed.
     pub fn write_to(mut self, target: &'f File) -> Result<ProcessReport, Error> {
         self.target = Some(target);
         self.for_each_bytes(|_, _| Ok(()))
@@ -221,12 +223,12 @@ impl<'f> ProcessCall<'f> {
 }
 
 impl ProcessStopper {
-    /// Gives the work up: the call that waits for it fails within a moment.
+    /// Stops the call, which fails soon afterwards.
     pub fn stop(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    /// Whether it was given up.
+    /// Whether the call was stopped.
     pub fn is_stopped(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
@@ -234,6 +236,6 @@ impl ProcessStopper {
 
 impl fmt::Debug for ProcessCall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Work({:?} with {})", self.operation, self.file.path())
+        write!(f, "ProcessCall({:?} with {})", self.operation, self.file.path())
     }
 }

@@ -1,18 +1,18 @@
-//! How far work has come.
+//! The progress and the cost of a processing call.
 
 use pario_flow::trace::{Span, SpanKind, Trace};
 use pario_proto::{ProcessProgress, WorkSpan};
 
-/// How far work with extents has come, and what it has cost.
+/// The progress and the cost of a processing call.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessReport {
     /// All nodes together.
     pub progress: ProcessProgress,
-    /// How many answers have come.
+    /// The number of replies so far.
     pub answers: u64,
-    /// What was done when, if it was asked for: disks, compute threads, and answers on their way.
+    /// The trace, if it was requested: disks, compute threads, and replies under way.
     pub trace: Trace,
-    /// What each node has said last.
+    /// The last progress of each node.
     nodes: Vec<ProcessProgress>,
 }
 
@@ -21,7 +21,7 @@ impl ProcessReport {
         Self { nodes: vec![ProcessProgress::default(); nodes], ..Self::default() }
     }
 
-    /// A node has told how far it has come.
+    /// Adds the progress of a node.
     pub(super) fn note(&mut self, node: usize, progress: ProcessProgress) {
         self.nodes[node] = progress;
         self.answers += 1;
@@ -31,7 +31,7 @@ impl ProcessReport {
         }
     }
 
-    /// A node has told what was done when; its clock is `ahead_ns` ahead of the one here.
+    /// Adds the trace of a node, whose clock is `ahead_ns` ahead of the one here.
     pub(super) fn note_spans(
         &mut self,
         node: &str,
@@ -54,7 +54,7 @@ impl ProcessReport {
         }));
     }
 
-    /// An answer of a node with `bytes` of results was under way from `begin_ns` to `end_ns`.
+    /// Adds the time that a reply with `bytes` of results was under way.
     pub(super) fn note_answer(
         &mut self,
         node: &str,

@@ -222,12 +222,14 @@ fn files_that_were_not_opened_for_it() {
         says(read_only.set_len(0), not_writing);
         says(read_only.sync(), not_writing);
         says(read_only.start_write_at(vec![1], 0).map(|_| ()), not_writing);
-        says(read_only.write_list(b"x", std::slice::from_ref(&(0..1))), not_writing);
+        let first = 0..1;
+        let range = std::slice::from_ref(&first);
+        says(read_only.write_list(b"x", range), not_writing);
         let write_only = cluster.options().write(true).open("/f").unwrap();
         let not_reading = "/f: the file was not opened for reading";
         says(write_only.read_at(&mut [0], 0), not_reading);
         says(write_only.start_read_at(1, 0).map(|_| ()), not_reading);
-        says(write_only.read_list(&mut [0], &range), not_reading);
+        says(write_only.read_list(&mut [0], range), not_reading);
         write_only.write_at(b"x", 0).unwrap();
         assert_eq!(write_only.len().unwrap(), 1);
     });

@@ -96,10 +96,10 @@ fn ten_cached_files_an_array_and_a_record_file_share_one_team() {
                     file.read_exact_at(&mut bytes, 70_000).unwrap();
                     assert_eq!(bytes, [number; 100]);
                 }
-                array.accumulate(999, &[1]).unwrap();
+                array.accumulate(&[1], 999).unwrap();
                 job.barrier().unwrap();
                 let mut sum = [0];
-                array.get(999, &mut sum).unwrap();
+                array.get(&mut sum, 999).unwrap();
                 assert_eq!(sum, [3]);
                 records.close().unwrap();
             });
@@ -122,13 +122,13 @@ fn a_job_without_a_cluster_has_memory_and_plain_files() {
         assert_eq!(ranks, [3]);
 
         let counters = job.segments(8).unwrap();
-        counters.fetch_add(0, 0, 1_u64).unwrap();
+        counters.fetch_add(1_u64, 0, 0).unwrap();
         let mutexes = job.mutexes(1).unwrap();
         drop(mutexes.lock(1, 0).unwrap());
         let sizes = job.callback(|call| Ok(vec![call.data[0] + 1])).unwrap();
-        assert_eq!(sizes.call((rank + 1) % 3, b"", &[41]).unwrap(), [42]);
+        assert_eq!(sizes.call(b"", &[41], (rank + 1) % 3).unwrap(), [42]);
         job.barrier().unwrap();
-        assert_eq!(counters.fetch_add(0, 0, 0_u64).unwrap(), 3);
+        assert_eq!(counters.fetch_add(0_u64, 0, 0).unwrap(), 3);
 
         let options = CachedOptions::new().write(true).create(true);
         let mut file = job.cache_with(dir.path().join("cached"), &options).unwrap();

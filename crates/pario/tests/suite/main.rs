@@ -9,8 +9,6 @@ mod fsck;
 #[path = "../../../net/tests/suite/gate.rs"]
 mod gate;
 mod grants;
-mod group_sizes;
-mod groups;
 mod jobs;
 mod large;
 mod lent_memory;
@@ -28,6 +26,8 @@ mod ranks;
 mod rebuild;
 mod recovery;
 mod rights;
+mod shared_file_sizes;
+mod shared_files;
 mod sharing;
 mod slow_disks;
 mod strangers;

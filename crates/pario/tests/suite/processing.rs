@@ -193,7 +193,7 @@ fn what_goes_wrong_is_told_with_the_node_and_the_extent() {
         assert!(error.contains("parameters cannot be understood"), "{error}");
         let work = cluster.process(&file).operation("long", 100usize);
         let error = work.collect::<Option<bool>>().unwrap_err().to_string();
-        assert!(error.contains("of another type"), "{error}");
+        assert!(error.contains("have another type"), "{error}");
         // Files that are not for this.
         let flat = cluster.create("/flat").unwrap();
         let error = cluster.process(&flat).operation("count", ()).collect::<()>().unwrap_err();

@@ -79,7 +79,7 @@ fn step(common: &Common<'_>, model: &mut Model, random: &mut Rng) {
             let range = some_range(random, SEGMENT);
             let bytes = some_bytes(random, range.len());
             if is_mine {
-                segments.put(target, range.start, &bytes).unwrap();
+                segments.put(&bytes, target, range.start).unwrap();
             }
             model.segments[target as usize][range].copy_from_slice(&bytes);
         }
@@ -87,14 +87,14 @@ fn step(common: &Common<'_>, model: &mut Model, random: &mut Rng) {
             let target = random.u32(..team.size());
             let range = some_range(random, SEGMENT);
             let mut bytes = vec![0; range.len()];
-            segments.get(target, range.start, &mut bytes).unwrap();
+            segments.get(&mut bytes, target, range.start).unwrap();
             assert!(bytes == model.segments[target as usize][range], "rank {target}'s segment");
         }
         2 => {
             let range = some_range(random, NUMBERS);
             let numbers: Vec<i64> = range.clone().map(|_| random.i64(..)).collect();
             if is_mine {
-                array.accumulate(range.start as u64, &numbers).unwrap();
+                array.accumulate(&numbers, range.start as u64).unwrap();
             }
             let added = model.array[range].iter_mut().zip(&numbers);
             added.for_each(|(one, number)| *one = one.wrapping_add(*number));
@@ -102,7 +102,7 @@ fn step(common: &Common<'_>, model: &mut Model, random: &mut Rng) {
         3 => {
             let indices: Vec<u64> = (0..100).map(|_| random.u64(..NUMBERS as u64)).collect();
             let mut found = vec![0; indices.len()];
-            array.gather(&indices, &mut found).unwrap();
+            array.gather(&mut found, &indices).unwrap();
             let place = |index: &u64| model.array[usize::try_from(*index).unwrap()];
             assert_eq!(found, indices.iter().map(place).collect::<Vec<i64>>());
         }
@@ -110,14 +110,14 @@ fn step(common: &Common<'_>, model: &mut Model, random: &mut Rng) {
             let range = some_range(random, RECORD);
             let bytes = some_bytes(random, range.len());
             if is_mine {
-                file.write(*record, inclusive(&range), &bytes).unwrap();
+                file.write(&bytes, *record, record_range(&range)).unwrap();
             }
             model.record[range].copy_from_slice(&bytes);
         }
         5 => {
             let range = some_range(random, RECORD);
             let mut found = vec![0; range.len()];
-            file.read(*record, inclusive(&range), &mut found).unwrap();
+            file.read(&mut found, *record, record_range(&range)).unwrap();
             assert!(found == model.record[range], "the record");
         }
         6 => add_at_once(common, model, random),
@@ -145,7 +145,7 @@ fn add_at_once(common: &Common<'_>, model: &mut Model, random: &mut Rng) {
     let offset = random.usize(..8);
     let numbers: Vec<u64> = range.clone().map(|_| random.u64(..)).collect();
     let bytes = range.start * 8 + offset..range.end * 8 + offset;
-    file.accumulate(*record, inclusive(&bytes), 3, &numbers).unwrap();
+    file.accumulate(&numbers, 3, *record, record_range(&bytes)).unwrap();
     let times = 3 * u64::from(team.size());
     for (place, number) in model.record[bytes].chunks_exact_mut(8).zip(&numbers) {
         let old = u64::from_ne_bytes((&*place).try_into().unwrap());
@@ -154,21 +154,21 @@ fn add_at_once(common: &Common<'_>, model: &mut Model, random: &mut Rng) {
     }
 }
 
-fn inclusive(range: &std::ops::Range<usize>) -> std::ops::RangeInclusive<u64> {
-    range.start as u64..=range.end as u64 - 1
+fn record_range(range: &std::ops::Range<usize>) -> std::ops::Range<u64> {
+    range.start as u64..range.end as u64
 }
 
 fn compare(common: &Common<'_>, model: &Model) {
     for (rank, expected) in (0..).zip(&model.segments) {
         let mut found = vec![1; SEGMENT];
-        common.segments.get(rank, 0, &mut found).unwrap();
+        common.segments.get(&mut found, rank, 0).unwrap();
         assert!(found == *expected, "the segment of rank {rank}");
     }
     let mut found = vec![1; NUMBERS];
-    common.array.get(0, &mut found).unwrap();
+    common.array.get(&mut found, 0).unwrap();
     assert!(found == model.array, "the array");
     let mut found = vec![1; RECORD];
-    common.file.read(common.record, 0..=RECORD as u64 - 1, &mut found).unwrap();
+    common.file.read(&mut found, common.record, 0..RECORD as u64).unwrap();
     assert!(found == model.record, "the record");
 }
 
@@ -181,9 +181,9 @@ pub fn run_until_lost(team: &Team, dir: &Path) -> RecordError {
     loop {
         let used = common
             .file
-            .read(common.record, 0..=RECORD as u64 - 1, &mut bytes)
-            .and_then(|()| common.file.accumulate(common.record, 0..=7999, 1, &[1_u64; 1000]))
-            .and_then(|()| Ok(common.array.accumulate(0, &[1; NUMBERS])?))
+            .read(&mut bytes, common.record, 0..RECORD as u64)
+            .and_then(|()| common.file.accumulate(&[1_u64; 1000], 1, common.record, 0..8000))
+            .and_then(|()| Ok(common.array.accumulate(&[1; NUMBERS], 0)?))
             .and_then(|()| Ok(team.barrier()?));
         if let Err(error) = used {
             return error;

@@ -28,7 +28,7 @@ fn files_become_longer_and_never_shorter() {
         let site = Site::new(way);
         together(&site, 2, |files| {
             for mode in Mode::ALL {
-                let file = group.create("/sizes", mode).unwrap();
+                let file = files.create("/sizes", mode).unwrap();
                 assert_eq!(file.extend(SeekFrom::Start(300_000)).unwrap(), 300_000);
                 assert_eq!(file.extend(SeekFrom::Start(10)).unwrap(), 300_000);
                 assert_eq!(file.extend(SeekFrom::End(-10)).unwrap(), 300_000);
@@ -36,9 +36,9 @@ fn files_become_longer_and_never_shorter() {
                 assert!(file.extend(SeekFrom::Start(u64::MAX)).is_err());
                 assert!(file.extend(SeekFrom::End(i64::MAX)).is_err());
                 assert_eq!(file.position().unwrap(), 0);
-                group.barrier().unwrap();
+                files.barrier().unwrap();
                 file.seek(SeekFrom::Start(400_000)).unwrap();
-                group.barrier().unwrap();
+                files.barrier().unwrap();
                 assert_eq!(file.extend(SeekFrom::Current(5)).unwrap(), 400_005);
                 let mut bytes = vec![1; 400_005];
                 file.file().read_exact_at(&mut bytes, 0).unwrap();

@@ -255,7 +255,7 @@ fn what_one_reads_for_all_comes_to_all_where_the_file_ends_early() {
             let file = files.create("/f", Mode::Global).unwrap();
             file.write(&[7; 100]).unwrap();
             file.seek(SeekFrom::Start(0)).unwrap();
-            if group.rank() == 0 {
+            if files.job().rank() == 0 {
                 file.file().set_len(60).unwrap();
             }
             files.barrier().unwrap();
@@ -296,8 +296,8 @@ fn started_writes_are_done_whatever_becomes_of_their_requests() {
         let site = Site::new(way);
         for ending in 0..4 {
             let path = format!("/f{ending}");
-            together(&site, 1, |group| {
-                let file = group.create(&path, Mode::Log).unwrap();
+            together(&site, 1, |files| {
+                let file = files.create(&path, Mode::Log).unwrap();
                 let begun: Vec<_> =
                     (0..20u8).map(|round| file.start_write(vec![round; LEN]).unwrap()).collect();
                 match ending {
@@ -341,8 +341,8 @@ fn a_task_on_the_thread_of_the_file_may_wait_for_the_file() {
 
     let site = Site::new(Way::ShortCut);
     for _ in 0..20 {
-        together(&site, 1, |group| {
-            let file = group.create("/f", Mode::Log).unwrap();
+        together(&site, 1, |files| {
+            let file = files.create("/f", Mode::Log).unwrap();
             let mut first = file.start_write(vec![1; 4 << 20]).unwrap();
             let second = file.start_write(vec![2; 1000]).unwrap();
             let third = file.start_write(vec![3; 1000]).unwrap();
@@ -374,10 +374,11 @@ fn a_task_on_the_thread_of_the_file_may_wait_for_the_file() {
 fn lines_of_several_ranks_do_not_mix() {
     for way in MEETINGS {
         let site = Site::new(way);
-        together(&site, 4, |group| {
-            let log = group.create("/lines", Mode::Log).unwrap();
+        together(&site, 4, |files| {
+            let log = files.create("/lines", Mode::Log).unwrap();
             for number in 0..50 {
-                writeln!(&log, "rank {} says {number} and {:?}", group.rank(), "more").unwrap();
+                writeln!(&log, "rank {} says {number} and {:?}", files.job().rank(), "more")
+                    .unwrap();
             }
             (&log).flush().unwrap();
             log.close().unwrap();
@@ -392,8 +393,8 @@ fn lines_of_several_ranks_do_not_mix() {
             .collect();
         expected.sort_unstable();
         assert_eq!(lines, expected);
-        together(&site, 1, |group| {
-            let mut log = group.open("/lines", Mode::Async).unwrap();
+        together(&site, 1, |files| {
+            let mut log = files.open("/lines", Mode::Async).unwrap();
             let mut again = String::new();
             log.read_to_string(&mut again).unwrap();
             assert_eq!(again, text);
@@ -417,8 +418,8 @@ fn overlapping_accesses_never_mix() {
             files.barrier().unwrap();
             let mut random = Rng::with_seed(files.job().rank().into());
             for round in 0..60 {
-                if group.rank() < 2 {
-                    bytes.fill(2 * round + byte_of(group.rank()));
+                if files.job().rank() < 2 {
+                    bytes.fill(2 * round + byte_of(files.job().rank()));
                     file.seek(SeekFrom::Start(0)).unwrap();
                     file.write(&bytes).unwrap();
                 } else {
@@ -475,8 +476,8 @@ fn several_accesses_are_under_way_and_have_their_places() {
                     write.wait().unwrap();
                 }
                 if mode == Mode::Log {
-                    group.barrier().unwrap();
-                    if group.rank() == 0 {
+                    files.barrier().unwrap();
+                    if files.job().rank() == 0 {
                         file.seek(SeekFrom::Start(0)).unwrap();
                     }
                     files.barrier().unwrap();
@@ -514,7 +515,7 @@ fn disagreement_is_told_to_all() {
             assert!(text.contains(who), "{text}");
             assert_eq!(file.position().unwrap(), 8, "the pointer is where it was");
             file.write(b"34").unwrap();
-            let error = file.seek(SeekFrom::Start(group.rank().into())).unwrap_err();
+            let error = file.seek(SeekFrom::Start(files.job().rank().into())).unwrap_err();
             assert!(error.to_string().contains("rank 0 called seek to byte 0"), "{error}");
             file.set_mode(Mode::Global).unwrap();
             let len = if files.job().rank() == 1 { 5 } else { 4 };

@@ -1,35 +1,36 @@
-//! Pieces of memory and the bytes of the file that they stand for.
+//! Batches: an access, cut into one kind of request for each subfile.
 
 use pario_proto::{ByteRange, Striped, SubfileLocation, SubfileRange};
 
-/// ReadTarget to read into, and from which byte of the file on.
+/// Memory to read into, with its offset in the file.
 pub type ReadPiece<'b> = (u64, &'b mut [u8]);
-/// ReadTarget to write from, and to which byte of the file on.
+/// Memory to write from, with its offset in the file.
 pub type WritePiece<'b> = (u64, &'b [u8]);
 
-/// What goes to or comes from one subfile with one request.
+/// The ranges of one subfile that one request reads or writes.
 pub struct Batch {
     pub part: SubfileLocation,
     pub ranges: Vec<SubfileRange>,
-    /// Where the bytes are in memory, in the order of the ranges.
-    pub places: Vec<MemoryPiece>,
+    /// The memory of the bytes, in the order of the ranges.
+    pub memory: Vec<MemoryPiece>,
     pub bytes: u64,
 }
 
 /// Consecutive bytes in memory.
 #[derive(Clone, Copy)]
 pub struct MemoryPiece {
-    pub piece: usize,
+    /// The index of the part of the access.
+    pub part: usize,
     pub start: usize,
     pub len: usize,
 }
 
 impl Batch {
     pub fn new(part: SubfileLocation) -> Self {
-        Self { part, ranges: Vec::new(), places: Vec::new(), bytes: 0 }
+        Self { part, ranges: Vec::new(), memory: Vec::new(), bytes: 0 }
     }
 
-    /// Adds a range; one that follows the last is a part of it.
+    /// Adds a range. Merges it with the last one if it follows directly.
     fn add_range(&mut self, offset: u64, len: u64) {
         match self.ranges.last_mut() {
             Some(last) if last.offset + last.len == offset => last.len += len,
@@ -37,27 +38,27 @@ impl Batch {
         }
     }
 
-    /// Adds a place, in the same way.
-    fn add_place(&mut self, place: MemoryPiece) {
-        match self.places.last_mut() {
-            Some(last) if last.piece == place.piece && last.start + last.len == place.start => {
-                last.len += place.len;
+    /// Adds a piece of memory, in the same way.
+    fn add_piece(&mut self, piece: MemoryPiece) {
+        match self.memory.last_mut() {
+            Some(last) if last.part == piece.part && last.start + last.len == piece.start => {
+                last.len += piece.len;
             }
-            _ => self.places.push(place),
+            _ => self.memory.push(piece),
         }
     }
 }
 
-/// Pieces are cut so that no disk gets more than this with one request.
+/// Most bytes of one access that one disk gets at a time.
 const RUN_BYTES: u64 = 256 << 10;
-/// A batch that has so many bytes leaves.
+/// Size at which a batch is sent.
 const BATCH_BYTES: u64 = 512 << 10;
-/// A batch that has so many ranges leaves.
+/// Number of ranges at which a batch is sent.
 const BATCH_RANGES: usize = 4096;
-/// The most that is cut off at a time.
+/// Most bytes of an access that are cut into runs at a time.
 const CUT_BYTES: u64 = 4 << 20;
 
-/// Cuts pieces into batches, one kind for each subfile, and hands them to `send` as they fill.
+/// Cuts the parts of an access into batches, and passes each to `send` when it is full.
 pub fn batches<E>(
     striped: &Striped,
     parts: &[SubfileLocation],
@@ -66,7 +67,7 @@ pub fn batches<E>(
 ) -> Result<(), E> {
     let cut = (parts.len() as u64 * RUN_BYTES).clamp(1 << 20, CUT_BYTES);
     let mut open: Vec<Option<Batch>> = parts.iter().map(|_| None).collect();
-    for (piece, (offset, len)) in pieces.enumerate() {
+    for (part, (offset, len)) in pieces.enumerate() {
         let mut done = 0u64;
         while done < len as u64 {
             let now = cut.min(len as u64 - done);
@@ -78,7 +79,7 @@ pub fn batches<E>(
                 for segment in run.segments() {
                     let start = usize::try_from(done + segment.buffer_offset_bytes).unwrap_or(0);
                     let len = usize::try_from(segment.len_bytes).unwrap_or(0);
-                    batch.add_place(MemoryPiece { piece, start, len });
+                    batch.add_piece(MemoryPiece { part, start, len });
                 }
                 batch.bytes += run.len_bytes();
                 if (batch.bytes >= BATCH_BYTES || batch.ranges.len() >= BATCH_RANGES)
@@ -99,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// Every byte of every piece is in one batch, at the place where the layout says it is.
+    /// Every byte of the access is in one batch, at the offset that the layout gives.
     #[test]
     fn batches_cover_the_pieces_once() {
         let mut random = fastrand::Rng::with_seed(5);
@@ -115,26 +116,26 @@ mod tests {
             let mut covered: Vec<Vec<bool>> =
                 pieces.iter().map(|(_, len)| vec![false; *len]).collect();
             let sent: Result<(), ()> = batches(&striped, &parts, pieces.iter().copied(), |batch| {
-                let mut places = batch.places.iter();
+                let mut memory = batch.memory.iter();
                 let total: u64 = batch.ranges.iter().map(|range| range.len).sum();
                 assert_eq!(total, batch.bytes);
                 assert!(batch.bytes <= pario_proto::TRANSFER_LIMIT_BYTES);
                 for range in &batch.ranges {
                     let mut at = range.offset;
                     while at < range.offset + range.len {
-                        let place = places.next().unwrap();
-                        let byte = pieces[place.piece].0 + place.start as u64;
+                        let piece = memory.next().unwrap();
+                        let byte = pieces[piece.part].0 + piece.start as u64;
                         let there = striped.locate(byte);
                         assert_eq!((there.subfile, there.offset_bytes), (batch.part.subfile, at));
                         for covered in
-                            &mut covered[place.piece][place.start..place.start + place.len]
+                            &mut covered[piece.part][piece.start..piece.start + piece.len]
                         {
                             assert!(!std::mem::replace(covered, true));
                         }
-                        at += place.len as u64;
+                        at += piece.len as u64;
                     }
                 }
-                assert!(places.next().is_none());
+                assert!(memory.next().is_none());
                 Ok(())
             });
             sent.unwrap();
