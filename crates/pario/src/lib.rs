@@ -58,7 +58,9 @@ mod unanswered;
 pub use cached::{CachedFile, CachedOptions};
 pub use cluster::{Cluster, ClusterOptions, FileSystemId};
 pub use error::{Error, ErrorKind};
-pub use file::{Extent, Extents, File, FileContent, LockRequest, ReadRequest, WriteRequest};
+pub use file::{
+    CompactedDisk, Extent, Extents, File, FileContent, LockRequest, ReadRequest, WriteRequest,
+};
 pub use group::{Group, GroupOptions, SharedFile, SharedRead, SharedReadInto, SharedWrite};
 pub use listing::{ListedEntry, Listing};
 pub use metadata::Metadata;

@@ -1,5 +1,6 @@
 //! An open file.
 
+mod compaction;
 mod extents;
 mod grow;
 mod lease;
@@ -24,6 +25,7 @@ use pario_proto::{
 };
 use parking_lot::{Mutex, RwLock};
 
+pub use compaction::CompactedDisk;
 pub use extents::{Extent, Extents};
 pub use locks::LockRequest;
 pub use many::FileContent;

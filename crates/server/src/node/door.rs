@@ -576,6 +576,7 @@ fn needs(request: &Request) -> Option<(&Grant, DiskId, bool, bool)> {
         | Request::Resize { grant, part, .. }
         | Request::Grow { grant, part, .. }
         | Request::SetModified { grant, part, .. }
+        | Request::Compact { grant, part, .. }
         | Request::Sync { grant, part } => (grant, part.disk, false, true),
         Request::ReadExtent { grant, disk, .. } => (grant, *disk, true, false),
         // Who may write extents may know which there are: to delete them all.

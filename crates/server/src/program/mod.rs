@@ -1,6 +1,7 @@
 //! The node as a dataflow program: its threads and its operations.
 
 mod clerk;
+mod compaction;
 mod compute;
 mod creating;
 mod cut;
@@ -100,6 +101,7 @@ impl DataCall {
             | Request::Resize { grant, part, .. }
             | Request::Grow { grant, part, .. }
             | Request::SetModified { grant, part, .. }
+            | Request::Compact { grant, part, .. }
             | Request::Sync { grant, part } => (grant, *part),
             Request::ReadExtent { grant, disk, place }
             | Request::WriteExtent { grant, disk, place }
