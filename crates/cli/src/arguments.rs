@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    cat, chmod, chown, completions, cp, du, fsck, get, image, ls, man, mkdir, mv, put, reset, rm,
-    rmdir, run, serve, stat, status, stop, systemd, top, view, volume, why,
+    cat, chmod, chown, compact, completions, cp, du, fsck, get, image, ls, man, mkdir, mv, put,
+    reset, rm, rmdir, run, serve, stat, status, stop, systemd, top, view, volume, why,
 };
 use crate::demo;
 
@@ -184,6 +184,14 @@ pub enum Command {
     /// Disks on one file system show the same free space; the total counts it once.
     #[command(after_help = after_help("pario df\n  pario df --json | jq .total.free_bytes"))]
     Df,
+    /// Return the space between the extents of files to the disks
+    ///
+    /// Moves the extents of each file together, on all its disks at the same time, while other
+    /// programs use the file. Nodes compact files by themselves when they waste much space. Shows
+    /// the space of each file on each disk before and after. An interrupted compaction keeps what it
+    /// has done.
+    #[command(after_help = after_help(compact::EXAMPLES))]
+    Compact(compact::Options),
     /// Check the namespace against the disks
     ///
     /// Without options it changes nothing. The exit code is 1 if problems remain.

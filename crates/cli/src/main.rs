@@ -100,6 +100,7 @@ fn run(global: &GlobalOptions, command: &Command) -> anyhow::Result<()> {
         Command::Chown(options) => commands::chown::run(global, options),
         Command::Df => commands::df::run(global),
         Command::Du(options) => commands::du::run(global, options),
+        Command::Compact(options) => commands::compact::run(global, options),
         Command::Fsck(options) => commands::fsck::run(global, options),
         Command::Image(options) => commands::image::run(global, options),
         Command::Volume(action) => commands::volume::run(global, action),

@@ -75,7 +75,7 @@ mod unanswered;
 pub use cached::{CachedFile, CachedFileSource, CachedOptions};
 pub use cluster::{Cluster, ClusterOptions, FileSystemId};
 pub use error::{Error, ErrorKind};
-pub use file::{Extent, Extents, File, FileContent};
+pub use file::{CompactedDisk, Extent, Extents, File, FileContent};
 pub use job::{Job, JobFiles, JobOptions, JobRecords, SharedFile, SharedOpenOptions};
 pub use listing::{ListedEntry, Listing};
 pub use metadata::Metadata;

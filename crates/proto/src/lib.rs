@@ -48,6 +48,7 @@ mod modes;
 pub use cluster::check::{
     CheckDepth, CheckReport, Finding, FindingKind, FoundDescription, FoundRights, FoundSubfile,
 };
+pub use cluster::compaction::{CompactionCursor, CompactionProgress};
 pub use cluster::failure::Failure;
 pub use cluster::grant::{
     Access, DescriptorAnswer, DescriptorRequest, GRANT_LIFETIME_EPOCHS, Grant, LEASE_TABLE_BYTES,

@@ -3,6 +3,7 @@
 pub mod cat;
 pub mod chmod;
 pub mod chown;
+pub mod compact;
 pub mod completions;
 pub mod cp;
 pub mod df;

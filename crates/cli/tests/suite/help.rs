@@ -2,7 +2,7 @@
 
 use crate::command::{Sandbox, stderr, stdout};
 
-const COMMANDS: [&str; 29] = [
+const COMMANDS: [&str; 30] = [
     "serve",
     "run",
     "stop",
@@ -24,6 +24,7 @@ const COMMANDS: [&str; 29] = [
     "chown",
     "df",
     "du",
+    "compact",
     "fsck",
     "image",
     "volume",

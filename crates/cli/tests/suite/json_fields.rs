@@ -189,6 +189,7 @@ fn a_failure_leaves_a_whole_document_or_none() {
             (&["cat", "/no"], None),
             (&["rm", "/no"], None),
             (&["du", "/", "/no"], Some(2)),
+            (&["compact", "/no"], None),
         ] {
             let output = sandbox.run(&[&["--json"], arguments].concat());
             assert_eq!(output.status.code(), Some(3), "{arguments:?}");

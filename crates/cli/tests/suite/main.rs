@@ -8,6 +8,7 @@ mod bad_input;
 mod client_sockets;
 mod cluster_creation;
 mod command;
+mod compact;
 mod completion;
 mod copy;
 mod copy_trees;

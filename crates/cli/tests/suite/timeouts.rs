@@ -9,7 +9,7 @@ use std::thread;
 use crate::command::{Sandbox, ServerProcess, stderr, stdout};
 
 /// Commands that use a node, with valid arguments.
-const COMMANDS: [&str; 37] = [
+const COMMANDS: [&str; 38] = [
     "stop",
     "status",
     "status --file /x",
@@ -34,6 +34,7 @@ const COMMANDS: [&str; 37] = [
     "chown 0 /a",
     "df",
     "du",
+    "compact /a",
     "fsck",
     "fsck --deep --repair",
     "image import x.pgm /p",

@@ -1,6 +1,7 @@
 //! An open file.
 
 mod batches;
+mod compaction;
 mod extents;
 mod grow;
 mod lease;
@@ -25,6 +26,7 @@ use pario_proto::{
 };
 use parking_lot::{Mutex, RwLock};
 
+pub use compaction::CompactedDisk;
 pub use extents::{Extent, Extents};
 pub use many::FileContent;
 pub(crate) use short_cut::Descriptors;

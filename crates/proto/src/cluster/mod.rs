@@ -2,11 +2,12 @@
 //!
 //! `path` names files, `record` describes them, `grant` is the right to use one, and `map` lists
 //! nodes and disks. `job`, `job_status` and `lock` are about processes that share files; `process`
-//! is about operations on extents. `request`, `reply` and `failure` are the messages, `check` and
+//! is about operations on extents, `compaction` about the space of extent files. `request`, `reply` and `failure` are the messages, `check` and
 //! `status` are for administrators. `traffic` counts the accesses of clients through descriptors.
 //! `note` lets programs of a user find a node.
 
 pub mod check;
+pub mod compaction;
 pub mod failure;
 pub mod grant;
 pub mod job;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::check::{CheckReport, FoundSubfile};
+use super::compaction::CompactionProgress;
 use super::failure::Failure;
 use super::grant::{Grant, Revocation};
 use super::job::{JobMemoryId, SharedFileId, TableLocation, TeamPlace};
@@ -180,6 +181,8 @@ pub enum Reply {
     OpenedMany(Vec<Result<Opened, Failure>>),
     /// Whether each subfile exists; if so, it is durable.
     SyncedMany(Vec<Result<bool, Failure>>),
+    /// A step of a compaction is done.
+    Compacted(CompactionProgress),
 }
 
 /// A file, as the namespace knows it and as the descriptions of its subfiles say.

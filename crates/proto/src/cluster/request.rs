@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::check::CheckDepth;
+use super::compaction::CompactionCursor;
 use super::grant::{Access, Grant, Revocation};
 use super::job::{CollectiveOpen, JobCall, Member, SharedRequest, TeamCall};
 use super::lock::LockRequest;
@@ -226,6 +227,15 @@ pub enum Request {
         /// For each subfile, the right to use the file, and the subfile.
         subfiles: Vec<(Grant, SubfileLocation)>,
     },
+    /// Runs one step of the compaction of an extent subfile.
+    Compact {
+        /// The right to write.
+        grant: Grant,
+        /// The subfile.
+        part: SubfileLocation,
+        /// The cursor of the step before; `None` for the first step.
+        cursor: Option<CompactionCursor>,
+    },
 }
 
 impl Request {
@@ -261,6 +271,7 @@ impl Request {
             Request::SetModified { .. } => "set time",
             Request::FileSystems => "file systems",
             Request::SyncMany { .. } => "sync many",
+            Request::Compact { .. } => "compact",
         }
     }
 }

@@ -588,6 +588,7 @@ fn required_grant(request: &Request) -> Option<(&Grant, DiskId, bool, bool)> {
         | Request::Resize { grant, part, .. }
         | Request::Grow { grant, part, .. }
         | Request::SetModified { grant, part, .. }
+        | Request::Compact { grant, part, .. }
         | Request::Sync { grant, part } => (grant, part.disk, false, true),
         Request::ReadExtent { grant, disk, .. } => (grant, *disk, true, false),
         // A client that may write extents may list them, so that it can delete all of them.

@@ -1,5 +1,6 @@
 //! The node as a dataflow program: its threads and its operations.
 
+mod compaction;
 mod compute;
 mod cut;
 mod extent_scheduler;
@@ -99,6 +100,7 @@ impl DataCall {
             | Request::Resize { grant, part, .. }
             | Request::Grow { grant, part, .. }
             | Request::SetModified { grant, part, .. }
+            | Request::Compact { grant, part, .. }
             | Request::Sync { grant, part } => (grant, *part),
             Request::ReadExtent { grant, disk, place }
             | Request::WriteExtent { grant, disk, place }

@@ -10,6 +10,7 @@ use pario_proto::{
 };
 use pario_store::{ExtentFile, FlatFile, MAX_EXTENT_INDEX};
 
+use super::compaction::CompactionCall;
 use super::{DataCall, plain_reply};
 use crate::disks::NodeDisk;
 use crate::node_state::NodeState;
@@ -108,6 +109,9 @@ impl Storage {
                     Some(extents) => list_extents(disk, &extents, from, limit)?,
                     None => Reply::Extents(Vec::new()),
                 }
+            }
+            Request::Compact { grant, part, cursor } => {
+                self.compact(disk, &CompactionCall { grant, part, cursor })?
             }
             _ => return Err(self.internal("a request that is not for a disk came to one")),
         };

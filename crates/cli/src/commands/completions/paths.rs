@@ -141,9 +141,10 @@ fn parse_line(line: &str) -> Option<ParsedLine> {
 /// Returns the kind of argument at a position of a command.
 fn argument_kind(names: &[&str], position: usize) -> ArgumentKind {
     match names {
-        ["ls" | "mkdir" | "rmdir" | "rm" | "mv" | "cat" | "stat" | "du" | "reset" | "view"] => {
-            ArgumentKind::Cluster
-        }
+        [
+            "ls" | "mkdir" | "rmdir" | "rm" | "mv" | "cat" | "stat" | "du" | "compact" | "reset"
+            | "view",
+        ] => ArgumentKind::Cluster,
         ["chmod" | "chown"] if position > 0 => ArgumentKind::Cluster,
         ["image" | "volume", "info" | "bench"] => ArgumentKind::Cluster,
         ["image" | "volume", "apply" | "export" | "slice"] if position == 0 => {

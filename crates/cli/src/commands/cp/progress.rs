@@ -35,6 +35,12 @@ impl Progress {
         self.bar.inc(bytes);
     }
 
+    /// Sets the bytes that are done, and their total, which may change.
+    pub fn set(&self, bytes: u64, total: u64) {
+        self.bar.set_length(total);
+        self.bar.set_position(bytes);
+    }
+
     /// Ends the bar and leaves its last state on the screen.
     pub fn finish(&self) {
         self.bar.finish();

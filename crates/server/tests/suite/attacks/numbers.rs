@@ -2,12 +2,13 @@
 //! memory does not grow with the sizes that a request claims.
 
 use pario_proto::{
-    Access, Call, CheckDepth, CheckRequest, CollectiveOpen, CreationOptions, CutPiece, DiskChoice,
-    DiskId, ExtentIndex, ExtentPlacement, ExtentSelection, FileId, FilePath, JOB_SIZE_LIMIT,
-    JobCall, KnownFile, LayoutChoice, LockCall, LockKind, LockRange, LockRequest, Member, Mode,
-    NamespaceRequest, NewFile, NodeInfo, Opened, PeerRequest, ProcessRequest, ProcessTarget,
-    ProcessWork, ROUNDS_LIMIT, Removal, Reply, Request, Revocation, Seek, SharedCall, SharedFileId,
-    SharedRequest, SubfileIndex, SubfileLocation, SubfileRange, TeamCall, TeamPlace, Transfer,
+    Access, Call, CheckDepth, CheckRequest, CollectiveOpen, CompactionCursor, CreationOptions,
+    CutPiece, DiskChoice, DiskId, ExtentIndex, ExtentPlacement, ExtentSelection, FileId, FilePath,
+    JOB_SIZE_LIMIT, JobCall, KnownFile, LayoutChoice, LockCall, LockKind, LockRange, LockRequest,
+    Member, Mode, NamespaceRequest, NewFile, NodeInfo, Opened, PeerRequest, ProcessRequest,
+    ProcessTarget, ProcessWork, ROUNDS_LIMIT, Removal, Reply, Request, Revocation, Seek,
+    SharedCall, SharedFileId, SharedRequest, SubfileIndex, SubfileLocation, SubfileRange, TeamCall,
+    TeamPlace, Transfer,
 };
 
 use super::node_process::AttackedNode;
@@ -113,6 +114,7 @@ fn kind(request: &Request) -> &'static str {
         Request::SetModified { .. } => "set time",
         Request::FileSystems => "file systems",
         Request::SyncMany { .. } => "sync many",
+        Request::Compact { .. } => "compact",
     }
 }
 
@@ -188,6 +190,8 @@ fn of_short(number: u32, flat: &Opened, extents: &Opened) -> Vec<Request> {
         Request::Grow { grant: grant.clone(), part, len: 0 },
         Request::Sync { grant: grant.clone(), part },
         Request::SetModified { grant: grant.clone(), part, modified_ns: 0 },
+        Request::Compact { grant: grant.clone(), part, cursor: None },
+        Request::Compact { grant: extents.grant.clone(), part, cursor: None },
         Request::SyncMany { subfiles: vec![(grant.clone(), part), (grant.clone(), here)] },
         Request::ReadExtent { grant: extents.grant.clone(), disk, place },
         Request::WriteExtent { grant: extents.grant.clone(), disk, place },
@@ -239,6 +243,11 @@ fn of_short(number: u32, flat: &Opened, extents: &Opened) -> Vec<Request> {
         }),
     ]);
     all
+}
+
+fn compact(file: &Opened, number: u64) -> Request {
+    let cursor = Some(CompactionCursor { granule: number, budget_granules: number });
+    Request::Compact { grant: file.grant.clone(), part: first_part(file), cursor }
 }
 
 /// Requests with a number of 64 bits.
@@ -296,6 +305,8 @@ fn of_long(number: u64, flat: &Opened, extents: &Opened) -> Vec<Request> {
         Request::Namespace(NamespaceRequest::Close { handle: number }),
         Request::Namespace(NamespaceRequest::CloseMany { handles: vec![number; 20_000] }),
         Request::SyncMany { subfiles: vec![(grant.clone(), part); 20_000] },
+        compact(flat, number),
+        compact(extents, number),
         Request::Namespace(NamespaceRequest::OpenMany {
             paths: vec![path(); 20_000],
             access: Access::READ,
