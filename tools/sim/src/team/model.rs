@@ -168,7 +168,7 @@ impl Model {
 
     /// A process has got a lock.
     pub fn lock(&mut self, lock: Lock, owner: (usize, u32)) -> Result<()> {
-        let other = self.locks.insert(lock, owner);
+        let other = self.locks.insert(lock, owner).filter(|other| *other != owner);
         ensure!(other.is_none(), "{owner:?} has got lock {lock:?}, and {other:?} has it");
         Ok(())
     }

@@ -170,6 +170,9 @@ impl World {
                 process.is_unlocking = true;
                 return Ok(());
             }
+            Stop::Between(Some((SwitchPoint::Locked, _))) => {
+                return self.model.lock(lock.context("it waits for a lock")?, (number, rank));
+            }
             Stop::Between(_) | Stop::Parked => return Ok(()),
             Stop::Asked(Question::Hold) => {
                 self.run.locks += 1;
