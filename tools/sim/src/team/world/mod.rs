@@ -230,7 +230,13 @@ impl World {
         self.recent.push_back(action);
         match action {
             Action::Start(process) => self.start(process)?,
-            Action::Go(process) | Action::EndSleep(process) => self.go_on(process)?,
+            Action::Go(process) => self.go_on(process)?,
+            Action::EndSleep(number) => {
+                self.go_on(number)?;
+                let process = &self.processes[number];
+                let (rank, stage) = (process.place.rank, &process.stage);
+                ensure!(!process.is_asleep(), "rank {rank} waits for ever: {stage:?}");
+            }
             Action::Orphan(process) => {
                 let process = &mut self.processes[process];
                 process.is_orphan = false;
