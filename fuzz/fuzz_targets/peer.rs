@@ -59,7 +59,7 @@ pub enum Control {
     Open { request: u64, number: u32, fingerprint: u64 },
     Leave { channel: u32 },
     Gone { channel: u32 },
-    Credit { channel: u32, bytes: u64, urgent: u32 },
+    Credit { channel: u32, bytes: u64 },
     Answer { request: u64, answer: Answer },
     Ping,
 }

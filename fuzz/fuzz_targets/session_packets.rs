@@ -126,7 +126,7 @@ fn control(channel: u32, choices: &mut Unstructured<'_>) -> Result<Control> {
         5 => Control::Open { request, number, fingerprint },
         6 => Control::Leave { channel },
         7 => Control::Gone { channel },
-        8 => Control::Credit { channel, bytes: choices.arbitrary()?, urgent: number },
+        8 => Control::Credit { channel, bytes: choices.arbitrary()? },
         9 => {
             let answer = match number % 4 {
                 0 => Answer::Done,

@@ -22,7 +22,7 @@ use crate::Bulk;
 use crate::pool::{BulkBuffer, Slab};
 use crate::recv_buffer::{BorrowedParts, RecvBuffer, RecvBuffers};
 use crate::wire::{
-    BULK_BYTES, Frame, FrameKind, LEAD_BYTES, Limits, PACKET_HEADER_BYTES, PacketHeader, WireError,
+    BULK_BYTES, Frame, LEAD_BYTES, Limits, PACKET_HEADER_BYTES, PacketHeader, WireError,
 };
 
 /// Bytes of a slab of a busy link, unless a packet needs more.
@@ -54,8 +54,6 @@ pub struct Packet {
 pub struct FrameGroup {
     /// The channel.
     pub channel: u32,
-    /// Their kind. A group of urgent frames has one frame.
-    pub kind: FrameKind,
     /// Where they begin in the inline area.
     pub start: usize,
     /// Where they end.
@@ -107,11 +105,7 @@ fn read_frames(
         }
         let cost = frame.cost();
         match groups.last_mut() {
-            Some(last)
-                if last.channel == frame.channel
-                    && last.kind == frame.kind
-                    && frame.kind != FrameKind::Urgent =>
-            {
+            Some(last) if last.channel == frame.channel => {
                 last.end = frame.end;
                 last.frame_count += 1;
                 last.bulk_count += frame.bulk_count;
@@ -120,7 +114,6 @@ fn read_frames(
             }
             _ => groups.push(FrameGroup {
                 channel: frame.channel,
-                kind: frame.kind,
                 start: at,
                 end: frame.end,
                 frame_count: 1,

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::ops::{Deref, RangeBounds};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -49,12 +49,6 @@ impl Bulk {
     /// If the range is not within the bytes.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
         Self(self.0.slice(range))
-    }
-
-    /// Returns mutable bytes if there is no other reference to them and they are not from a pool;
-    /// otherwise the bulk itself.
-    pub fn try_into_mut(self) -> Result<BytesMut, Self> {
-        self.0.try_into_mut().map_err(Self)
     }
 
     /// The bytes.

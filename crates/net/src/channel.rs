@@ -1,6 +1,6 @@
 //! A channel as its sender sees it.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use crate::control::Control;
 use crate::error::SendError;
 use crate::link::Link;
 use crate::outbox::PutError;
-use crate::port::{Sink, UNLIMITED, URGENT_BYTES, URGENT_LIMIT};
+use crate::port::{Sink, UNLIMITED};
 use crate::token::Token;
 use crate::waiter::Waiters;
-use crate::wire::{FrameKind, WireError};
+use crate::wire::WireError;
 
 /// Bytes that a channel may queue while its carrier is blocked.
 const BACKLOG_BYTES: usize = 512 << 10;
@@ -26,7 +26,6 @@ pub(crate) struct Channel {
     limit: i64,
     /// Bytes that may still be sent. Only goes down under the lock of the link's outbox.
     available: AtomicI64,
-    urgent: AtomicUsize,
     is_gone: AtomicBool,
     waiters: Mutex<Waiters>,
     /// The port for replies to requests on this channel; closed when the port of this channel is
@@ -42,7 +41,6 @@ impl Channel {
             port: port.to_owned(),
             limit: credit,
             available: AtomicI64::new(credit),
-            urgent: AtomicUsize::new(0),
             is_gone: AtomicBool::new(false),
             waiters: Mutex::new(Waiters::new()),
             reply_sink: OnceLock::new(),
@@ -101,7 +99,7 @@ impl Channel {
             return Err(self.closed_error(token));
         }
         let limits = &self.link.core.options.limits;
-        match out.put(token, self.number, FrameKind::Token, limits) {
+        match out.put(token, self.number, limits) {
             Ok(cost) => {
                 if self.limit != UNLIMITED {
                     self.available.fetch_sub(i64::try_from(cost).unwrap_or(0), Ordering::Relaxed);
@@ -126,29 +124,6 @@ impl Channel {
         let deadline = self.link.core.options.send_wait.map(|wait| Instant::now() + wait);
         // After the deadline the next sends run out of credit and fail.
         let _ = self.link.core.wait(deadline, |waiter| self.link.check_unblocked(waiter));
-    }
-
-    pub fn send_urgent<T: Token>(&self, token: T) -> Result<(), SendError<T>> {
-        let mut out = self.link.out.lock();
-        if self.is_over(out.is_lost) {
-            return Err(self.closed_error(token));
-        }
-        if self.urgent.load(Ordering::SeqCst) >= URGENT_LIMIT {
-            let (port, limit) = (self.port.clone(), URGENT_LIMIT);
-            return Err(SendError::TooManyUrgent { port, limit, token: Some(token) });
-        }
-        let mut limits = self.link.core.options.limits;
-        limits.inline_bytes = limits.inline_bytes.min(2 * URGENT_BYTES);
-        limits.segment_bytes = limits.segment_bytes.min(URGENT_BYTES);
-        limits.segments = 1;
-        match out.put(token, self.number, FrameKind::Urgent, &limits) {
-            Ok(_) => {
-                self.urgent.fetch_add(1, Ordering::SeqCst);
-                self.link.schedule_send(out, true);
-                Ok(())
-            }
-            Err(error) => Err(self.put_error(error)),
-        }
     }
 
     pub fn flush(&self) {
@@ -196,7 +171,7 @@ impl Channel {
     }
 
     /// Returns credit for received bytes. Fails if the peer returns more than was used.
-    pub fn add_credit(&self, bytes: u64, urgent: u32) -> Result<(), String> {
+    pub fn add_credit(&self, bytes: u64) -> Result<(), String> {
         if bytes > 0 {
             let more = |available: i64| {
                 let after = available.checked_add(i64::try_from(bytes).ok()?)?;
@@ -209,8 +184,6 @@ impl Channel {
                 Err(_) => return Err("it gave back more credit than was used".to_owned()),
             }
         }
-        let less = |waiting: usize| Some(waiting.saturating_sub(urgent as usize));
-        let _ = self.urgent.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
         Ok(())
     }
 

@@ -21,9 +21,6 @@ impl Core {
     /// Runs maintenance. Returns the time to the next.
     pub fn run_maintenance(self: &Arc<Self>, now: Instant) -> Duration {
         let mut next = MAINTENANCE_INTERVAL;
-        if let Some(sample) = self.sample(now) {
-            next = next.min(sample);
-        }
         self.expire_handshakes(now);
         self.resume_listening();
         if self.listener.lock().needs_maintenance() {

@@ -25,7 +25,7 @@ pub(crate) enum Control {
     /// To a sender: the port of this channel is gone.
     Gone { channel: u32 },
     /// To a sender: returns credit.
-    Credit { channel: u32, bytes: u64, urgent: u32 },
+    Credit { channel: u32, bytes: u64 },
     /// The reply to a request.
     Reply { request: u64, reply: ControlReply },
     /// Tests whether the peer acknowledges.

@@ -42,17 +42,6 @@ pub struct LinkCounters {
     pub queued_bytes: u64,
 }
 
-impl LinkCounters {
-    /// Frames per packet, on average.
-    pub fn coalescing(&self) -> f64 {
-        if self.sent_packets == 0 {
-            0.0
-        } else {
-            self.sent_frames as f64 / self.sent_packets as f64
-        }
-    }
-}
-
 /// The counters of an input port.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PortCounters {
@@ -62,15 +51,6 @@ pub struct PortCounters {
     pub received_tokens: u64,
     /// Tokens that wait.
     pub depth: u64,
-}
-
-/// The counters at one time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
-    /// Since the space was made.
-    pub at: Duration,
-    /// As they were then.
-    pub counters: Counters,
 }
 
 /// A peer that was refused or cut off.

@@ -12,8 +12,7 @@
 
 use std::collections::VecDeque;
 use std::fs::Permissions;
-use std::io::{self, IoSlice, IoSliceMut, Read};
-use std::mem::MaybeUninit;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -24,12 +23,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags,
-};
+use rustix::net::SendFlags;
 
 use crate::builder::listen_at;
+use crate::descriptor_messages::{DESCRIPTORS_PER_MESSAGE, receive_message, send_message};
 use crate::sender::User;
 use crate::user_quota::{LinkOwner, UserQuota};
 
@@ -37,8 +34,6 @@ use crate::user_quota::{LinkOwner, UserQuota};
 const REQUEST_BYTES: usize = 64 << 10;
 /// The longest reply.
 const ANSWER_BYTES: usize = 64 << 20;
-/// Descriptors per message; the limit of the system.
-const DESCRIPTORS_PER_MESSAGE: usize = 253;
 /// The most descriptors of a reply.
 const DESCRIPTORS_LIMIT: usize = 1 << 16;
 /// Clients of one user that are served at the same time.
@@ -402,36 +397,22 @@ impl ClientConnection {
         loop {
             let result = if self.written < self.answer.len() {
                 let sent = rustix::net::send(&self.stream, &self.answer[self.written..], flags);
-                sent.map(|count| self.written += count)
+                sent.map(|count| self.written += count).map_err(Into::into)
             } else if let Some(together) = self.descriptors.front() {
-                let sent = send_descriptors(&self.stream, together, flags);
+                let together: Vec<BorrowedFd<'_>> = together.iter().map(AsFd::as_fd).collect();
+                let sent = send_message(&self.stream, &[0], &together);
                 sent.map(|()| drop(self.descriptors.pop_front()))
             } else {
                 return Ok(());
             };
             match result {
                 Ok(()) => self.since = Instant::now(),
-                Err(Errno::AGAIN) => return Ok(()),
-                Err(Errno::INTR) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return Err(Disconnect),
             }
         }
     }
-}
-
-/// Sends descriptors with a byte 0.
-fn send_descriptors(
-    stream: &UnixStream,
-    descriptors: &[OwnedFd],
-    flags: SendFlags,
-) -> Result<(), Errno> {
-    let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
-    let mut space =
-        [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_PER_MESSAGE))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let is_put = control.push(SendAncillaryMessage::ScmRights(&borrowed));
-    debug_assert!(is_put, "there is room for them");
-    rustix::net::sendmsg(stream, &[IoSlice::new(&[0])], &mut control, flags).map(drop)
 }
 
 /// Sends requests to a [`DescriptorServer`].
@@ -507,27 +488,12 @@ impl DescriptorClient {
     }
 
     fn receive_descriptors(&self, descriptors: &mut Vec<OwnedFd>) -> io::Result<()> {
-        let mut byte = [0];
-        let mut space =
-            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_PER_MESSAGE))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let message = loop {
-            let slices = &mut [IoSliceMut::new(&mut byte)];
-            match rustix::net::recvmsg(&self.stream, slices, &mut control, RecvFlags::CMSG_CLOEXEC)
-            {
-                Err(Errno::INTR) => {}
-                result => break result?,
-            }
-        };
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(more) = message {
-                descriptors.extend(more);
-            }
-        }
-        if message.bytes == 0 {
+        let message = receive_message(&self.stream, &mut [0])?;
+        descriptors.extend(message.descriptors);
+        if message.len == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        if message.flags.contains(ReturnFlags::CTRUNC) {
+        if message.is_truncated {
             let text =
                 "no room for more descriptors in this process; raise the limit of open files";
             return Err(io::Error::other(text));

@@ -309,16 +309,6 @@ pub enum SendError<T> {
         /// The token.
         token: Option<T>,
     },
-    /// More urgent tokens wait than are allowed.
-    #[error("{limit} urgent tokens wait in port {port:?} already; its owner does not receive")]
-    TooManyUrgent {
-        /// Name of the port.
-        port: String,
-        /// How many may wait.
-        limit: usize,
-        /// The token.
-        token: Option<T>,
-    },
     /// The token could not be encoded.
     #[error("a token for port {port:?} was not sent: {error}")]
     Encode {
@@ -333,10 +323,9 @@ impl<T> SendError<T> {
     /// The token, where it still exists.
     pub fn into_token(self) -> Option<T> {
         match self {
-            Self::Lost { token, .. }
-            | Self::Closed { token, .. }
-            | Self::Full { token, .. }
-            | Self::TooManyUrgent { token, .. } => token,
+            Self::Lost { token, .. } | Self::Closed { token, .. } | Self::Full { token, .. } => {
+                token
+            }
             Self::TooLarge { .. } | Self::Encode { .. } => None,
         }
     }
@@ -349,7 +338,6 @@ impl<T> fmt::Debug for SendError<T> {
             Self::Closed { .. } => "Closed",
             Self::TooLarge { .. } => "TooLarge",
             Self::Full { .. } => "Full",
-            Self::TooManyUrgent { .. } => "TooManyUrgent",
             Self::Encode { .. } => "Encode",
         };
         write!(f, "{variant}({self})")

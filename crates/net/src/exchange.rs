@@ -246,9 +246,9 @@ impl Core {
                     channel.mark_gone();
                 }
             }
-            Control::Credit { channel, bytes, urgent } => {
+            Control::Credit { channel, bytes } => {
                 if let Some(channel) = link.channel(channel) {
-                    channel.add_credit(bytes, urgent)?;
+                    channel.add_credit(bytes)?;
                 }
             }
             Control::Reply { request, reply: answer } => self.on_reply(link, request, answer)?,

@@ -23,7 +23,6 @@ pub(crate) struct FrameRun {
     route: Arc<Route>,
     /// Decoded bytes whose credit was not returned yet.
     used: i64,
-    urgent: bool,
     arrived_ns: u64,
 }
 
@@ -44,10 +43,9 @@ impl FrameRun {
         frame_count: u32,
         bulk: VecDeque<Bulk>,
         route: Arc<Route>,
-        urgent: bool,
     ) -> Self {
         let arrived_ns = monotonic_ns();
-        Self { inline, at, end, frame_count, bulk, route, used: 0, urgent, arrived_ns }
+        Self { inline, at, end, frame_count, bulk, route, used: 0, arrived_ns }
     }
 
     pub fn frame_count(&self) -> u32 {
@@ -100,10 +98,6 @@ impl FrameRun {
     /// Counts received bytes and returns their credit in larger steps.
     #[inline]
     fn account(&mut self, cost: usize) {
-        if self.urgent {
-            self.route.give_back_urgent();
-            return;
-        }
         self.used += i64::try_from(cost).unwrap_or(i64::MAX);
         if self.used >= self.route.step() || self.is_empty() {
             self.route.give_back(std::mem::take(&mut self.used));

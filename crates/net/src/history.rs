@@ -1,15 +1,14 @@
-//! The history of a space: counters of lost links, samples, refusals.
+//! The history of a space: counters of lost links, and refusals.
 
 use std::collections::VecDeque;
 use std::sync::Weak;
-use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use crate::core::Core;
-use crate::counters::{Counters, LinkCounters, PortCounters, Refusal, Sample};
+use crate::counters::{Counters, LinkCounters, PortCounters, Refusal};
 
-/// The limit of samples, refusals and lost links that are kept.
+/// The limit of refusals and lost links that are kept.
 const KEPT: usize = 1024;
 
 #[derive(Default)]
@@ -20,10 +19,7 @@ pub(crate) struct History {
 #[derive(Default)]
 struct State {
     lost_links: VecDeque<LinkCounters>,
-    samples: VecDeque<Sample>,
     refusals: VecDeque<Refusal>,
-    interval: Option<Duration>,
-    next_sample: Option<Instant>,
 }
 
 impl History {
@@ -61,39 +57,6 @@ impl Core {
         let mut ports: Vec<_> = sinks.into_iter().map(port).collect();
         ports.sort_by(|a, b| a.name.cmp(&b.name));
         Counters { links, ports }
-    }
-
-    pub fn sample_every(&self, interval: Duration) {
-        {
-            let mut state = self.history.state.lock();
-            state.interval = (!interval.is_zero()).then_some(interval);
-            state.next_sample = (!interval.is_zero()).then(Instant::now);
-        }
-        self.request_maintenance();
-    }
-
-    pub fn history(&self) -> Vec<Sample> {
-        if self.poller.is_none() {
-            // There is no I/O thread that takes samples in time.
-            self.sample(Instant::now());
-        }
-        self.history.state.lock().samples.iter().cloned().collect()
-    }
-
-    /// Takes a sample if it is due. Returns the time to the next one.
-    pub fn sample(&self, now: Instant) -> Option<Duration> {
-        let (interval, next) = {
-            let state = self.history.state.lock();
-            (state.interval?, state.next_sample?)
-        };
-        if now < next {
-            return Some(next - now);
-        }
-        let sample = Sample { at: now - self.started, counters: self.counters() };
-        let mut state = self.history.state.lock();
-        keep(&mut state.samples, sample);
-        state.next_sample = Some(now + interval);
-        Some(interval)
     }
 
     pub fn refusals(&self) -> Vec<Refusal> {

@@ -1,5 +1,5 @@
 //! The I/O thread of a space with links: leads when no other thread does, flushes old batches,
-//! pings, takes samples, expires handshakes.
+//! pings, expires handshakes.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;

@@ -17,7 +17,7 @@
 //! - Tokens that are sent faster than they can be written leave together, none later than
 //!   [`Options::delay`].
 //! - A receiver that does not receive makes senders wait: at most the port's [`Credit`] is under
-//!   way. Urgent tokens still pass.
+//!   way.
 //! - A space refuses processes of other users (unless it admits every user) and processes that do
 //!   not know the [`Key`], in bounded time and memory.
 //!
@@ -76,6 +76,7 @@ mod connect;
 mod control;
 mod core;
 mod counters;
+mod descriptor_messages;
 mod descriptors;
 mod directory;
 mod error;
@@ -119,7 +120,8 @@ pub use assembler::{Assembler, FrameGroup, Packet};
 pub use builder::{LinkChoice, SpaceBuilder};
 pub use bulk::Bulk;
 pub use connect::connect_unix;
-pub use counters::{Counters, LinkCounters, PortCounters, Refusal, Sample};
+pub use counters::{Counters, LinkCounters, PortCounters, Refusal};
+pub use descriptor_messages::{DescriptorMessage, receive_message, send_message};
 pub use descriptors::{DescriptorClient, DescriptorServer};
 pub use error::{
     AddressError, ConnectError, ConnectionFailure, InputError, KeyError, KeyProblem, OpenError,

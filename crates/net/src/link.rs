@@ -32,7 +32,7 @@ use crate::token::decode_value;
 use crate::unflushed_links;
 use crate::user_quota::LinkOwner;
 use crate::waiter::Waiter;
-use crate::wire::{CONTROL_CHANNEL, Frame, FrameKind};
+use crate::wire::{CONTROL_CHANNEL, Frame};
 
 /// How often a writing thread checks for tokens of other threads.
 const ROUNDS: usize = 8;
@@ -168,7 +168,7 @@ impl Link {
             return;
         }
         let limits = &self.core.options.limits;
-        let put = out.put(message, CONTROL_CHANNEL, FrameKind::Token, limits);
+        let put = out.put(message, CONTROL_CHANNEL, limits);
         debug_assert!(put.is_ok(), "messages are small and always encodable");
         self.schedule_send(out, true);
     }
@@ -388,17 +388,10 @@ impl Link {
             let bulk = bulk.by_ref().take(group.bulk_count).collect();
             // The port was dropped, and the peer does not know yet.
             let Some(route) = self.routes.lock().find(group.channel)? else { continue };
-            let urgent = group.kind == FrameKind::Urgent;
             let place = (group.start, group.end);
-            let run = FrameRun::new(
-                packet.inline.clone(),
-                place,
-                group.frame_count,
-                bulk,
-                route.clone(),
-                urgent,
-            );
-            route.sink().deliver(run, urgent);
+            let run =
+                FrameRun::new(packet.inline.clone(), place, group.frame_count, bulk, route.clone());
+            route.sink().deliver(run);
         }
         Ok(())
     }
@@ -587,7 +580,7 @@ mod tests {
         let mut out = Outbox::new();
         let question = Control::Open { request: 1, number: 1, fingerprint: 1 };
         let limits = space.core().options.limits;
-        assert!(out.put(question, CONTROL_CHANNEL, FrameKind::Token, &limits).is_ok());
+        assert!(out.put(question, CONTROL_CHANNEL, &limits).is_ok());
         out.seal();
         theirs.write_all(&out.queue[0].inline).unwrap();
         drop(theirs);

@@ -9,8 +9,8 @@ use crate::file_part::Segment;
 use crate::token::{EncodeError, Outgoing, Token};
 use crate::waiter::Waiters;
 use crate::wire::{
-    BULK_BYTES, FRAME_HEADER_BYTES, FrameKind, LEAD_BYTES, Limits, PACKET_HEADER_BYTES,
-    PacketHeader, WireError, begin_frame, end_frame, end_frame_of,
+    BULK_BYTES, FRAME_HEADER_BYTES, LEAD_BYTES, Limits, PACKET_HEADER_BYTES, PacketHeader,
+    WireError, begin_frame, end_frame, end_frame_of,
 };
 
 /// Capacity that the batch of an idle link keeps.
@@ -114,7 +114,6 @@ impl Outbox {
         &mut self,
         token: T,
         channel: u32,
-        kind: FrameKind,
         limits: &Limits,
     ) -> Result<usize, PutError> {
         let at = begin_frame(&mut self.batch);
@@ -124,13 +123,13 @@ impl Outbox {
         token.encode(&mut outgoing).map_err(PutError::Encode)?;
         let mut file = outgoing.take_file();
         if outbox.segments.is_empty() {
-            end_frame(&mut outbox.batch, at, channel, kind, [].iter().copied(), limits)
+            end_frame(&mut outbox.batch, at, channel, [].iter().copied(), limits)
         } else {
             let segments = outbox.segments.iter().enumerate().map(|(n, bulk)| match &file {
                 Some((number, part)) if *number == n => (part.len(), &[][..]),
                 _ => (bulk.len(), &**bulk),
             });
-            end_frame_of(&mut outbox.batch, at, channel, kind, segments, limits)
+            end_frame_of(&mut outbox.batch, at, channel, segments, limits)
         }
         .map_err(PutError::Wire)?;
         frame.done = true;

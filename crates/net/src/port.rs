@@ -9,11 +9,6 @@ pub use input::InputPort;
 pub use output::OutputPort;
 pub(crate) use queue::{NoToken, PortLabel, Queue, Sink};
 
-/// Urgent tokens that may wait for one receiver.
-pub(crate) const URGENT_LIMIT: usize = 1024;
-/// Bytes an urgent token may have.
-pub(crate) const URGENT_BYTES: usize = 64 << 10;
-
 /// How much may be under way to an input port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credit {

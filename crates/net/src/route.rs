@@ -1,15 +1,14 @@
 //! A channel as its receiver sees it: its port, and the credit of the sender.
 
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use crate::assembler::FrameGroup;
 use crate::channel::Channel;
 use crate::control::Control;
 use crate::link::Link;
-use crate::port::{Sink, UNLIMITED, URGENT_BYTES, URGENT_LIMIT};
+use crate::port::{Sink, UNLIMITED};
 use crate::sender::Sender;
-use crate::wire::FrameKind;
 
 pub(crate) struct Route {
     link: Weak<Link>,
@@ -21,7 +20,6 @@ pub(crate) struct Route {
     outstanding: AtomicI64,
     /// Bytes whose credit will be returned together.
     received: AtomicI64,
-    urgent: AtomicUsize,
     /// The channel for replies to the requests of this one; it ends with this one. It refers to the
     /// link, which refers to this route, until the link is lost or the route left.
     reply_channel: OnceLock<Option<Arc<Channel>>>,
@@ -39,7 +37,6 @@ impl Route {
             limit,
             outstanding,
             received,
-            urgent: AtomicUsize::new(0),
             reply_channel: OnceLock::new(),
         }
     }
@@ -55,18 +52,13 @@ impl Route {
     /// Checks that the peer may send these frames: it must have sent each while less than the limit
     /// was outstanding.
     pub fn admit(&self, group: &FrameGroup) -> Result<(), String> {
-        let port = || &self.sink.label().name;
-        if group.kind == FrameKind::Urgent {
-            let waiting = self.urgent.fetch_add(1, Ordering::SeqCst);
-            if waiting >= URGENT_LIMIT || group.cost > 2 * URGENT_BYTES {
-                return Err(format!("it sent too many or too large urgent tokens to {:?}", port()));
-            }
-        } else if self.limit != UNLIMITED {
+        if self.limit != UNLIMITED {
             let cost = i64::try_from(group.cost).unwrap_or(UNLIMITED / 4);
             let last = i64::try_from(group.last_cost).unwrap_or(UNLIMITED / 4);
             let before = self.outstanding.fetch_add(cost, Ordering::SeqCst);
             if before + cost - last >= self.limit {
-                return Err(format!("it sent more to {:?} than it had credit for", port()));
+                let port = &self.sink.label().name;
+                return Err(format!("it sent more to {port:?} than it had credit for"));
             }
         }
         Ok(())
@@ -117,16 +109,8 @@ impl Route {
             let bytes = self.received.swap(0, Ordering::SeqCst);
             self.outstanding.fetch_sub(bytes, Ordering::SeqCst);
             if let (Ok(bytes @ 1..), Some(link)) = (u64::try_from(bytes), self.link.upgrade()) {
-                link.send_control(Control::Credit { channel: self.channel, bytes, urgent: 0 });
+                link.send_control(Control::Credit { channel: self.channel, bytes });
             }
-        }
-    }
-
-    /// Returns the credit of one urgent token.
-    pub fn give_back_urgent(&self) {
-        self.urgent.fetch_sub(1, Ordering::SeqCst);
-        if let Some(link) = self.link.upgrade() {
-            link.send_control(Control::Credit { channel: self.channel, bytes: 0, urgent: 1 });
         }
     }
 }

@@ -5,9 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::assembler::FrameGroup;
-use crate::port::URGENT_BYTES;
 use crate::route::Route;
-use crate::wire::{CONTROL_CHANNEL, FrameKind};
+use crate::wire::CONTROL_CHANNEL;
 
 /// The limit of closed channels that are remembered. A peer learns of closures in order, so it
 /// cannot send on older ones.
@@ -88,8 +87,6 @@ impl Routes {
         for group in groups.iter().filter(|group| group.channel != CONTROL_CHANNEL) {
             match self.find(group.channel)? {
                 Some(route) => route.admit(group)?,
-                // Urgent tokens are not counted in bytes.
-                None if group.kind == FrameKind::Urgent && group.cost <= 2 * URGENT_BYTES => {}
                 None => self.admit_late(group)?,
             }
         }

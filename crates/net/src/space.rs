@@ -8,7 +8,7 @@ use crate::address::Address;
 use crate::builder::SpaceBuilder;
 use crate::control::{ControlReply, PortLocation};
 use crate::core::Core;
-use crate::counters::{Counters, Refusal, Sample};
+use crate::counters::{Counters, Refusal};
 use crate::error::{InputError, OpenError};
 use crate::exchange::OpenResult;
 use crate::key::SpaceId;
@@ -241,16 +241,6 @@ impl Space {
     /// The counters of the space.
     pub fn counters(&self) -> Counters {
         self.core().counters()
-    }
-
-    /// Samples the counters at this interval from now on; zero ends sampling.
-    pub fn sample_every(&self, interval: Duration) {
-        self.core().sample_every(interval);
-    }
-
-    /// The last samples, oldest first.
-    pub fn history(&self) -> Vec<Sample> {
-        self.core().history()
     }
 
     /// The last peers that were refused or cut off, oldest first.

@@ -84,16 +84,6 @@ pub enum WireError {
     Malformed(&'static str),
 }
 
-/// The kind of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum FrameKind {
-    /// A token that waits its turn.
-    Token = 0,
-    /// A token that overtakes those that wait in the port.
-    Urgent = 1,
-}
-
 /// A packet's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketHeader {
@@ -136,8 +126,6 @@ impl PacketHeader {
 pub struct Frame {
     /// The channel.
     pub channel: u32,
-    /// Its kind.
-    pub kind: FrameKind,
     /// Where the head begins.
     pub head_start: usize,
     /// Where the head ends; the lengths of the segments follow.
@@ -159,17 +147,14 @@ impl Frame {
         let Some(header) = inline.get(at..).and_then(|rest| rest.first_chunk::<12>()) else {
             return Err(WireError::Malformed("a frame is cut off"));
         };
-        let kind = match header[10] {
-            0 => FrameKind::Token,
-            1 => FrameKind::Urgent,
-            _ => return Err(WireError::Malformed("a frame of unknown kind")),
-        };
+        if header[10] != 0 {
+            return Err(WireError::Malformed("a frame of unknown kind"));
+        }
         let head_start = at + FRAME_HEADER_BYTES;
         let head_end = head_start + u32_at(header, 4) as usize;
         let segment_count = usize::from(u16::from_le_bytes([header[8], header[9]]));
         let mut frame = Self {
             channel: u32_at(header, 0),
-            kind,
             head_start,
             head_end,
             segment_count,
@@ -244,12 +229,11 @@ pub fn end_frame<'a>(
     inline: &mut Vec<u8>,
     at: usize,
     channel: u32,
-    kind: FrameKind,
     segments: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
     limits: &Limits,
 ) -> Result<(), WireError> {
     let segments = segments.map(|segment| (segment.len(), segment));
-    end_frame_of(inline, at, channel, kind, segments, limits)
+    end_frame_of(inline, at, channel, segments, limits)
 }
 
 /// Like [`end_frame`], for segments that are not all in memory: their lengths, and the bytes of
@@ -259,7 +243,6 @@ pub(crate) fn end_frame_of<'a>(
     inline: &mut Vec<u8>,
     at: usize,
     channel: u32,
-    kind: FrameKind,
     segments: impl ExactSizeIterator<Item = (usize, &'a [u8])> + Clone,
     limits: &Limits,
 ) -> Result<(), WireError> {
@@ -286,7 +269,6 @@ pub(crate) fn end_frame_of<'a>(
     header[0..4].copy_from_slice(&channel.to_le_bytes());
     header[4..8].copy_from_slice(&u32::try_from(head_len).unwrap_or(u32::MAX).to_le_bytes());
     header[8..10].copy_from_slice(&u16::try_from(count).unwrap_or(u16::MAX).to_le_bytes());
-    header[10] = kind as u8;
     Ok(())
 }
 

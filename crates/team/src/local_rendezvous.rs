@@ -5,23 +5,21 @@
 //! take its name. Both sides check the user of the other, too.
 
 use std::collections::HashMap;
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pario_net::{PrivateListener, SharedMemory, SharedMemoryShape, User};
+use pario_net::{
+    PrivateListener, SharedMemory, SharedMemoryShape, User, receive_message, send_message,
+};
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
-};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::board::{self, Board};
 use crate::error::{TeamError, some_ranks};
@@ -192,8 +190,13 @@ impl LocalRendezvous {
         let followers = leader.shared.followers.lock().clone();
         for follower in followers.iter().flatten() {
             // The thread notices processes that are gone.
-            match send(follower, &number.to_le_bytes(), Some(memory.descriptor())) {
-                Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {}
+            match send_message(follower, &number.to_le_bytes(), &[memory.descriptor()]) {
+                Ok(()) => {}
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+                    ) => {}
                 Err(error) => return Err(TeamError::system("handing out memory", error)),
             }
         }
@@ -290,17 +293,17 @@ impl LeaderState {
             return;
         }
         let mut bytes = [0; MESSAGE_BYTES];
-        let Ok((len, _)) = receive(&follower, &mut bytes) else { return };
-        let Some(member) = Member::of_greeting(&bytes[..len]) else { return };
+        let Ok(greeting) = receive_message(&follower, &mut bytes) else { return };
+        let Some(member) = Member::of_greeting(&bytes[..greeting.len]) else { return };
         // A follower that is gone again is noticed like any other.
         let _ = match self.check_admission(&member) {
             Ok(()) => {
                 let follower = Arc::new(follower);
                 self.followers.lock()[member.rank as usize] = Some(follower.clone());
                 self.board.admit(member.rank);
-                send(&follower, &[WELCOME], Some(self.memory.descriptor()))
+                send_message(&follower, &[WELCOME], &[self.memory.descriptor()])
             }
-            Err(answer) => send(&follower, &answer, None),
+            Err(answer) => send_message(&follower, &answer, &[]),
         };
     }
 
@@ -382,12 +385,12 @@ impl RendezvousFollower {
         }
         let mut bytes = [0; MESSAGE_BYTES];
         // If the leader ends, look for it again.
-        if send(socket, &member.greeting(), None).is_err() {
+        if send_message(socket, &member.greeting(), &[]).is_err() {
             return Ok(None);
         }
-        let Ok((len, descriptor)) = receive(socket, &mut bytes) else { return Ok(None) };
-        match bytes[..len].split_first() {
-            Some((&WELCOME, _)) => Ok(descriptor),
+        let Ok(answer) = receive_message(socket, &mut bytes) else { return Ok(None) };
+        match bytes[..answer.len].split_first() {
+            Some((&WELCOME, _)) => Ok(answer.descriptors.into_iter().next()),
             Some((&REFUSED, why)) => {
                 Err(TeamError::Invalid(String::from_utf8_lossy(why).into_owned()))
             }
@@ -401,15 +404,16 @@ impl LeaderConnection {
     fn listen(&self, board: &Board) {
         let mut bytes = [0; MESSAGE_BYTES];
         loop {
-            match receive(&self.socket, &mut bytes) {
-                Ok((8, Some(descriptor))) => {
+            let Ok(mut message) = receive_message(&self.socket, &mut bytes) else { break };
+            match (message.len, message.descriptors.pop()) {
+                (0, _) => break,
+                (8, Some(descriptor)) => {
                     let mut number = [0; 8];
                     number.copy_from_slice(&bytes[..8]);
                     self.given.lock().insert(u64::from_le_bytes(number), descriptor);
                     self.is_changed.notify_all();
                 }
-                Ok((1.., _)) | Err(Errno::INTR) => {}
-                Ok((0, _)) | Err(_) => break,
+                _ => {}
             }
         }
         board.on_leader_gone();
@@ -424,37 +428,4 @@ impl Drop for RendezvousFollower {
             let _ = thread.join();
         }
     }
-}
-
-fn send(to: &OwnedFd, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
-    let descriptors: Vec<BorrowedFd<'_>> = descriptor.into_iter().collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    loop {
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !descriptors.is_empty() {
-            let is_put = control.push(SendAncillaryMessage::ScmRights(&descriptors));
-            debug_assert!(is_put, "there is room for one");
-        }
-        let slices = [IoSlice::new(bytes)];
-        match rustix::net::sendmsg(to.as_fd(), &slices, &mut control, SendFlags::NOSIGNAL) {
-            Err(Errno::INTR) => {}
-            result => return result.map(drop),
-        }
-    }
-}
-
-/// Receives the next message: its length, and the descriptor that came with it. The length is 0 if
-/// the peer is gone.
-fn receive(from: &OwnedFd, bytes: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let slices = &mut [IoSliceMut::new(bytes)];
-    let received = rustix::net::recvmsg(from, slices, &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    let mut descriptor = None;
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(more) = message {
-            descriptor = more.into_iter().next();
-        }
-    }
-    Ok((received.bytes, descriptor))
 }

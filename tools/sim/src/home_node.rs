@@ -38,6 +38,9 @@ pub struct HomeNode {
     clock: u64,
 }
 
+/// The memory of the job, and the number of a table in it.
+pub type MappedTable = (Arc<SharedMemory>, u32);
+
 /// An output of the coordination for the ranks of the file.
 pub enum FileOutput {
     /// A reply to a call.
@@ -115,7 +118,7 @@ impl HomeNode {
         callers: &[u32],
         (mode, is_created): (Mode, bool),
         has_table: bool,
-    ) -> Result<(SharedFileId, Option<(Arc<SharedMemory>, u32)>)> {
+    ) -> Result<(SharedFileId, Option<MappedTable>)> {
         ensure!(callers.iter().copied().eq(0..self.size), "{callers:?} open the file");
         self.clock += 1;
         let spaces: Vec<SpaceId> = callers.iter().map(|rank| self.space(*rank)).collect();

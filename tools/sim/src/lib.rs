@@ -4,13 +4,14 @@
 //! *Shared files* ([`run`]). A run is a job of ranks, each with a random program, one file that
 //! they open together again and again, and a network that delivers messages in any order. Ranks
 //! move real bytes, in parts and at any time. Ranks are killed, disagree, and have several calls
-//! under way; the home node is restarted. A model that does not use the code of the coordination
+//! under way; the home node is restarted. At coordination tables each call is a thread of the real
+//! library, and one of them runs at a time. A model that does not use the code of the coordination
 //! checks after each event which replies must have come, which bytes may be read, and which bytes
 //! the file may have.
 //!
 //! *Teams* ([`run_team`]). A run is one to four machines with one to four ranks each, and the links
 //! between their captains and the host, which keep the order and take any time. Boards, host and
-//! captains are the real ones, without their threads. Ranks join, make rounds and leave; ranks,
+//! captains are the real ones; ranks wait at the board in threads, of which one runs at a time. Ranks join, make rounds and leave; ranks,
 //! captains and the host are killed, links are cut. A model checks the result of each round, why a
 //! wait may fail, what may be news, and that no rank waits for ever.
 #![forbid(unsafe_code)]

@@ -256,9 +256,15 @@ impl Parker for SimParker {
         lock(&self.0).now
     }
 
-    fn pause(&self, _: bool) {
-        lock(&self.0).now += PAUSE;
-        stop(WorkerStop::Between(None));
+    fn pause(&self, is_yield: bool) {
+        let mut machine = lock(&self.0);
+        machine.now += PAUSE;
+        // Most of many short pauses change nothing.
+        let stops = is_yield || machine.rng.u8(0..64) == 0;
+        drop(machine);
+        if stops {
+            stop(WorkerStop::Between(None));
+        }
     }
 
     fn park(&self, word: SharedWord<'_>, seen: u32, limit: Duration) {

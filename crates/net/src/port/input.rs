@@ -180,17 +180,6 @@ impl<T: Token> InputPort<T> {
         keep: &impl Fn(T, Option<&FrameRun>) -> R,
     ) -> Result<Result<R, RecvError>, NoToken> {
         loop {
-            if let Some(item) = self.queue.take_urgent() {
-                self.count(taken);
-                match item {
-                    Item::Local { token, .. } => return Ok(Ok(keep(token, None))),
-                    Item::FrameRun(mut run) => {
-                        let received = self.decode(&mut run);
-                        return Ok(received.map(|token| keep(token, Some(&run))));
-                    }
-                    Item::Lost(_) => continue,
-                }
-            }
             // Other senders join as soon as the next turn begins.
             if taken.lines.is_between_turns() && self.queue.has_arrived() {
                 // An empty queue is no reason to wait here.

@@ -50,15 +50,6 @@ impl<T: Token> OutputPort<T> {
         }
     }
 
-    /// Sends a small token that overtakes those waiting in the port, and passes also when the port
-    /// is full. Up to 1,024 may wait.
-    pub fn send_urgent(&self, token: T) -> Result<(), SendError<T>> {
-        match &self.target {
-            PortTarget::Local(queue) => queue.send_urgent(token),
-            PortTarget::Remote(channel) => channel.send_urgent(token),
-        }
-    }
-
     /// Sends the gathered tokens.
     pub fn flush(&self) {
         if let PortTarget::Remote(channel) = &self.target {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::{UNLIMITED, URGENT_LIMIT};
+use super::UNLIMITED;
 use crate::core::Core;
 use crate::error::SendError;
 use crate::frame_run::FrameRun;
@@ -22,7 +22,7 @@ use crate::waiter::{Waiter, Waiters};
 /// A port as a link sees it.
 pub(crate) trait Sink: Send + Sync {
     /// Adds a run to the queue. Returns false if the port is closed.
-    fn deliver(&self, run: FrameRun, urgent: bool) -> bool;
+    fn deliver(&self, run: FrameRun) -> bool;
     /// Reports a lost peer to the receiver.
     fn report_lost(&self, peer: &Arc<Sender>);
     /// Closes the queue; receivers get an error.
@@ -51,16 +51,13 @@ pub(crate) struct Queue<T> {
     pub label: PortLabel,
     core: Arc<Core>,
     state: Mutex<State<T>>,
-    /// Whether urgent tokens wait: receivers check this first.
-    urgent_waits: AtomicBool,
-    /// Whether other items have arrived since the receiver last took all.
+    /// Whether items have arrived since the receiver last took all.
     has_arrived: AtomicBool,
     pub taken: AtomicU64,
 }
 
 struct State<T> {
     items: VecDeque<Item<T>>,
-    urgent: VecDeque<Item<T>>,
     receivers: Waiters,
     senders: Waiters,
     /// Bytes of the tokens of the own space that were not taken yet.
@@ -101,16 +98,14 @@ impl<T: Token> Queue<T> {
     pub fn new(core: Arc<Core>, label: PortLabel) -> Self {
         let state = State {
             items: VecDeque::new(),
-            urgent: VecDeque::new(),
             receivers: Waiters::new(),
             senders: Waiters::new(),
             local_bytes: 0,
             put: 0,
             closed: false,
         };
-        let (urgent_waits, has_arrived) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (state, taken) = (Mutex::new(state), AtomicU64::new(0));
-        Self { label, core, state, urgent_waits, has_arrived, taken }
+        let (state, has_arrived) = (Mutex::new(state), AtomicBool::new(false));
+        Self { label, core, state, has_arrived, taken: AtomicU64::new(0) }
     }
 
     pub fn core(&self) -> &Arc<Core> {
@@ -144,26 +139,6 @@ impl<T: Token> Queue<T> {
         state.items.push_back(Item::Local { token, weight });
         self.has_arrived.store(true, Ordering::Release);
         state.put += 1;
-        let receivers = state.receivers.take();
-        drop(state);
-        self.core.wake(receivers);
-        Ok(())
-    }
-
-    /// Adds a token that overtakes the others and needs no credit.
-    pub fn send_urgent(&self, token: T) -> Result<(), SendError<T>> {
-        let mut state = self.state.lock();
-        let port = || self.label.name.clone();
-        if state.closed {
-            return Err(SendError::Closed { port: port(), token: Some(token) });
-        }
-        if state.urgent.len() >= URGENT_LIMIT {
-            let (limit, token) = (URGENT_LIMIT, Some(token));
-            return Err(SendError::TooManyUrgent { port: port(), limit, token });
-        }
-        state.urgent.push_back(Item::Local { token, weight: 0 });
-        state.put += 1;
-        self.urgent_waits.store(true, Ordering::Release);
         let receivers = state.receivers.take();
         drop(state);
         self.core.wake(receivers);
@@ -204,18 +179,6 @@ impl<T: Token> Queue<T> {
         let _no_longer = self.state.lock().receivers.take();
     }
 
-    /// The next urgent item.
-    #[inline]
-    pub fn take_urgent(&self) -> Option<Item<T>> {
-        if !self.urgent_waits.load(Ordering::Acquire) {
-            return None;
-        }
-        let mut state = self.state.lock();
-        let item = state.urgent.pop_front();
-        self.urgent_waits.store(!state.urgent.is_empty(), Ordering::Release);
-        item
-    }
-
     /// Whether something has arrived since the receiver last took all.
     #[inline]
     pub fn has_arrived(&self) -> bool {
@@ -234,9 +197,6 @@ impl<T: Token> Queue<T> {
             self.has_arrived.store(false, Ordering::Release);
             return Ok(());
         }
-        if !state.urgent.is_empty() {
-            return Ok(());
-        }
         if state.closed {
             return Err(NoToken::Ever);
         }
@@ -248,20 +208,14 @@ impl<T: Token> Queue<T> {
 }
 
 impl<T: Token> Sink for Queue<T> {
-    fn deliver(&self, run: FrameRun, urgent: bool) -> bool {
+    fn deliver(&self, run: FrameRun) -> bool {
         let mut state = self.state.lock();
         if state.closed {
             return false;
         }
         state.put += u64::from(run.frame_count());
-        let run = Item::FrameRun(Box::new(run));
-        if urgent {
-            state.urgent.push_back(run);
-            self.urgent_waits.store(true, Ordering::Release);
-        } else {
-            state.items.push_back(run);
-            self.has_arrived.store(true, Ordering::Release);
-        }
+        state.items.push_back(Item::FrameRun(Box::new(run)));
+        self.has_arrived.store(true, Ordering::Release);
         let receivers = state.receivers.take();
         drop(state);
         self.core.wake(receivers);

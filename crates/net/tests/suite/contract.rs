@@ -252,7 +252,6 @@ fn tokens_leave_together(kind: Kind) {
     let packets = after.sent_packets - before.sent_packets;
     assert!(frames >= 20_000 && packets < frames / 20, "{frames} frames in {packets} packets");
     assert!(after.writes - before.writes <= 2 * packets + 10);
-    assert!(after.coalescing() > 10.0, "{after:?}");
 }
 
 /// A token that was gathered leaves by itself, although its sender does nothing more.
@@ -298,17 +297,7 @@ fn credits_bound_what_waits(kind: Kind) {
     assert_eq!((port.as_str(), token.unwrap().0), ("slow", sent));
     assert!(pair.counters().queued_bytes <= CREDIT as u64 + 10_000);
 
-    // What is urgent still passes, and overtakes.
-    assert_eq!(input.recv_timeout(SOON).unwrap().0, 0);
-    let full = sent as usize - 1;
-    output.send_urgent((u32::MAX, Bulk::new())).unwrap();
-    let began = Instant::now();
-    while input.depth() != full + 1 {
-        assert!(began.elapsed() < SOON, "an urgent token arrives at a full port");
-        std::thread::yield_now();
-    }
-    assert_eq!(input.recv_timeout(SOON).unwrap().0, u32::MAX);
-    for expected in 1..sent {
+    for expected in 0..sent {
         assert_eq!(input.recv_timeout(SOON).unwrap().0, expected);
     }
 
@@ -332,28 +321,6 @@ fn a_full_port_makes_the_sender_wait(kind: Kind) {
             assert!(input.depth() < 300);
         }
     });
-}
-
-fn urgent_tokens_are_bounded_and_small(kind: Kind) {
-    let pair = Pair::new(kind);
-    let (input, output) = pair.port::<Vec<u8>>("urgent");
-    output.send(vec![0]).unwrap();
-    output.flush();
-    let mut count = 0;
-    let refused = loop {
-        match output.send_urgent(vec![1]) {
-            Ok(()) => count += 1,
-            Err(error) => break error,
-        }
-    };
-    assert!(matches!(refused, SendError::TooManyUrgent { .. }), "{refused}");
-    assert_eq!(count, 1024);
-    let large = output.send_urgent(vec![1; 1 << 20]);
-    assert!(matches!(large, Err(SendError::TooManyUrgent { .. } | SendError::TooLarge { .. })));
-    let all: Vec<u8> = (0..=count).map(|_| input.recv_timeout(SOON).unwrap()[0]).collect();
-    assert_eq!(all.iter().map(|&byte| usize::from(byte)).sum::<usize>(), count);
-    let large = output.send_urgent(vec![1; 1 << 20]);
-    assert!(large.is_err(), "too large");
 }
 
 fn names_are_waited_for(kind: Kind) {
@@ -529,16 +496,6 @@ fn counters_count(kind: Kind) {
     assert!(receiver.received_frames >= 100 && sender.sent_frames >= receiver.received_frames);
     assert!(receiver.received_bytes > 1_200 && receiver.reads > 0 && sender.writes > 0);
     assert_eq!(sender.queued_bytes, 0);
-
-    pair.a.sample_every(Duration::from_millis(1));
-    let began = Instant::now();
-    while pair.a.history().len() < 3 && began.elapsed() < SOON {
-        std::thread::yield_now();
-    }
-    pair.a.sample_every(Duration::ZERO);
-    let history = pair.a.history();
-    assert!(history.len() >= 3 && history.windows(2).all(|two| two[0].at < two[1].at));
-    assert_eq!(history[2].counters.ports, counters.ports);
 }
 
 fn a_closed_space_writes_everything_first(kind: Kind) {
@@ -589,7 +546,6 @@ contract!(
     what_is_gathered_does_not_wait_long,
     credits_bound_what_waits,
     a_full_port_makes_the_sender_wait,
-    urgent_tokens_are_bounded_and_small,
     names_are_waited_for,
     names_are_unique_and_kinds_are_checked,
     ports_come_and_go,

@@ -6,7 +6,6 @@ use std::net::TcpStream;
 
 use crate::stranger::peer::{RawPeer, packet};
 use crate::stranger::{SOON, Talk, builder, host, knock};
-use pario_net::wire::FrameKind;
 use pario_net::{Credit, InputPort, PortOptions, RecvError, Refusal, Space};
 
 /// What may be outstanding at the port of these tests.
@@ -38,10 +37,10 @@ impl Spendthrift {
     }
 
     /// Sends tokens in one packet. A peer that is cut off in between has sent enough.
-    fn send(&mut self, kind: FrameKind, token: &[u8], count: usize) {
+    fn send(&mut self, token: &[u8], count: usize) {
         let head = postcard::to_allocvec(token).unwrap();
         let heads = vec![head.as_slice(); count];
-        let _ = self.peer.stream.write_all(&packet(self.channel, kind, &heads));
+        let _ = self.peer.stream.write_all(&packet(self.channel, &heads));
     }
 
     fn sees_the_end(self) {
@@ -93,31 +92,19 @@ fn cut_off(sin: impl FnOnce(&mut Spendthrift), admitted: usize, reason: &str) {
 fn one_token_beyond_the_credit_ends_the_link() {
     let sin = |peer: &mut Spendthrift| {
         for _ in 0..ALLOWED {
-            peer.send(FrameKind::Token, &TOKEN, 1);
+            peer.send(&TOKEN, 1);
         }
         // So much is right, and the link works.
         peer.find();
-        peer.send(FrameKind::Token, &TOKEN, 1);
+        peer.send(&TOKEN, 1);
     };
     cut_off(sin, ALLOWED, "it sent more to \"narrow\" than it had credit for");
 }
 
 #[test]
 fn too_many_tokens_in_one_packet_are_not_delivered() {
-    let sin = |peer: &mut Spendthrift| peer.send(FrameKind::Token, &TOKEN, ALLOWED + 1);
+    let sin = |peer: &mut Spendthrift| peer.send(&TOKEN, ALLOWED + 1);
     cut_off(sin, 0, "it sent more to \"narrow\" than it had credit for");
-}
-
-#[test]
-fn urgent_tokens_have_a_bound_of_their_own() {
-    let reason = "it sent too many or too large urgent tokens to \"narrow\"";
-    let sin = |peer: &mut Spendthrift| {
-        peer.send(FrameKind::Urgent, &TOKEN, 1024);
-        peer.find();
-        peer.send(FrameKind::Urgent, &TOKEN, 1);
-    };
-    cut_off(sin, 1024, reason);
-    cut_off(|peer| peer.send(FrameKind::Urgent, &[7; 200_000], 1), 0, reason);
 }
 
 /// Credit that was given back may be spent again, and no more than that.
@@ -126,16 +113,16 @@ fn credit_comes_back_when_tokens_are_received() {
     let (host, input) = narrow_host();
     let mut peer = Spendthrift::new(&host);
     for _ in 0..50 {
-        peer.send(FrameKind::Token, &TOKEN, ALLOWED);
+        peer.send(&TOKEN, ALLOWED);
         for _ in 0..ALLOWED {
             assert_eq!(input.recv_timeout(SOON).unwrap(), TOKEN);
         }
     }
     peer.find();
     assert_eq!(host.refusals(), []);
-    peer.send(FrameKind::Token, &TOKEN, ALLOWED);
+    peer.send(&TOKEN, ALLOWED);
     peer.find();
-    peer.send(FrameKind::Token, &TOKEN, 1);
+    peer.send(&TOKEN, 1);
     peer.sees_the_end();
     assert!(host.refusals()[0].reason.contains("than it had credit for"));
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 use crate::protocols::Test;
 use crate::stranger::peer::{Answer, Control, PortInfo, RawPeer, packet};
 use crate::stranger::{SOON, builder, host, knock, refused};
-use pario_net::wire::FrameKind;
 use pario_net::{
     Address, InputError, OpenError, PortOptions, RecvError, RpcClient, RpcServer, Space, SpaceId,
 };
@@ -128,7 +127,7 @@ fn question(number: u64, answer_channel: u32, asked: u64) -> Vec<u8> {
 }
 
 fn ask(peer: &mut RawPeer<TcpStream>, channel: u32, head: &[u8]) {
-    peer.stream.write_all(&packet(channel, FrameKind::Token, &[head])).unwrap();
+    peer.stream.write_all(&packet(channel, &[head])).unwrap();
 }
 
 /// Credit for a channel without a limit would overflow it, and the replying thread would wait for
@@ -149,7 +148,7 @@ fn credit_that_was_not_used_ends_the_link() {
         } else {
             drop(asked);
         }
-        peer.tell(&Control::Credit { channel: answer_channel, bytes, urgent: 0 });
+        peer.tell(&Control::Credit { channel: answer_channel, bytes });
         peer.sees_the_end();
         let lost = conversation.port.recv_timeout(SOON).unwrap_err();
         assert!(matches!(lost, RecvError::Lost { .. }), "{lost}");

@@ -19,7 +19,7 @@ fn check_sender(to: &Space, from: &Space, user: Option<&User>) {
     let input = to.input::<u32>("numbers").unwrap();
     let output = from.output::<u32>("numbers", SOON).unwrap();
     output.send(1).unwrap();
-    output.send_urgent(2).unwrap();
+    output.send(2).unwrap();
     output.flush();
     let (mut numbers, mut known) = (Vec::new(), Vec::new());
     for receive in 0..2 {

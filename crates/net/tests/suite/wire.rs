@@ -5,8 +5,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use pario_net::wire::{
-    FrameKind, LEAD_BYTES, Limits, PACKET_HEADER_BYTES, PacketHeader, WireError, begin_frame,
-    end_frame,
+    LEAD_BYTES, Limits, PACKET_HEADER_BYTES, PacketHeader, WireError, begin_frame, end_frame,
 };
 use pario_net::{Assembler, Packet};
 use proptest::prelude::*;
@@ -22,7 +21,7 @@ fn packet(frames: &[Frame]) -> Vec<u8> {
         let at = begin_frame(&mut bytes);
         bytes.extend_from_slice(head);
         let slices = segments.iter().map(Vec::as_slice);
-        end_frame(&mut bytes, at, *channel, FrameKind::Token, slices, &Limits::default()).unwrap();
+        end_frame(&mut bytes, at, *channel, slices, &Limits::default()).unwrap();
         segments.iter().filter(|s| s.len() >= 4096).for_each(|s| bulk.extend_from_slice(s));
     }
     if !bulk.is_empty() && bytes.len() < LEAD_BYTES {

@@ -10,9 +10,13 @@ use pario_team::simulation::{
     Board, CoordinatorReply, CoordinatorRequest, MachineReporter, News, NewsFeed, RoundEnd, shape,
 };
 
+use crate::sim_thread::SimParker;
+
 /// A machine, and its captain, who does nothing before it is accepted by the host.
 pub struct Machine {
     memory: Arc<SharedMemory>,
+    /// How its processes wait for each other.
+    pub parker: Arc<SimParker>,
     size: u32,
     /// Which rank the captain is, and which process.
     pub captain: u32,
@@ -101,12 +105,16 @@ impl Machine {
         (captain, captain_process): (u32, usize),
         size: u32,
         first_round: u32,
+        rng: Rng,
     ) -> Result<Self> {
         let memory = Arc::new(SharedMemory::new(shape(size))?);
+        let parker = SimParker::new(rng);
+        memory.set_parker(parker.clone());
         let board = Board::new(memory.part(0), size, captain);
         board.start_at_round(first_round);
         Ok(Self {
             memory,
+            parker,
             size,
             captain,
             captain_process,
@@ -131,8 +139,8 @@ impl Machine {
     }
 
     /// The board, as a rank of this machine sees it.
-    pub fn board_of(&self, rank: u32) -> Board {
-        Board::new(self.memory.part(0), self.size, rank)
+    pub fn board_of(&self, rank: u32) -> Arc<Board> {
+        Arc::new(Board::new(self.memory.part(0), self.size, rank))
     }
 
     pub fn is_serving(&self) -> bool {

@@ -39,6 +39,10 @@ pub struct TeamRun {
     pub cuts: u64,
     /// Processes that were refused.
     pub refused: u64,
+    /// Locks that were taken.
+    pub locks: u64,
+    /// Waits for locks of killed processes.
+    pub lock_failures: u64,
 }
 
 /// Runs a seed to its end; fails when something comes out that must not, or nothing comes where
@@ -57,6 +61,8 @@ impl AddAssign for TeamRun {
         self.hosts_lost += other.hosts_lost;
         self.cuts += other.cuts;
         self.refused += other.refused;
+        self.locks += other.locks;
+        self.lock_failures += other.lock_failures;
     }
 }
 
@@ -64,11 +70,13 @@ impl fmt::Display for TeamRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { steps, rounds, failures, .. } = self;
         let Self { ranks_lost, machines_lost, hosts_lost, cuts, refused, .. } = self;
+        let Self { locks, lock_failures, .. } = self;
         write!(
             f,
             "{steps} steps, {rounds} rounds passed, {failures} waits with a failure that had to \
              be, {ranks_lost} ranks, {machines_lost} machines and {hosts_lost} hosts lost, {cuts} \
-             links cut, {refused} processes refused"
+             links cut, {refused} processes refused, {locks} locks taken, {lock_failures} waits \
+             for locks of killed processes"
         )
     }
 }

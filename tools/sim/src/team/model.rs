@@ -1,7 +1,7 @@
 //! What must come out: who was let in, who has come to which round with what, who has gone. It knows
 //! nothing of boards, of the host and of messages.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
 use pario_team::simulation::{MissingRank, News};
@@ -16,9 +16,15 @@ pub struct Model {
     over: Vec<usize>,
     /// The machine that may say so, and the rank that it may miss.
     lost: BTreeSet<(usize, u32)>,
+    /// Who has a lock, by machine, rank and number: the process and its rank. Those who were killed
+    /// with a lock have it for ever.
+    locks: BTreeMap<Lock, (usize, u32)>,
     /// The news that the captain has heard who has heard most.
     list: Vec<News>,
 }
+
+/// A machine, a rank, and the number of one of its locks.
+type Lock = (usize, u32, usize);
 
 /// What one rank has done.
 #[derive(Default)]
@@ -37,7 +43,14 @@ impl Model {
     pub fn new(size: u32, machines: usize, first_round: u32) -> Self {
         let ranks = (0..size).map(|_| Rank::default()).collect();
         let over = vec![0; machines];
-        Self { first_round, ranks, over, lost: BTreeSet::new(), list: Vec::new() }
+        Self {
+            first_round,
+            ranks,
+            over,
+            lost: BTreeSet::new(),
+            locks: BTreeMap::new(),
+            list: Vec::new(),
+        }
     }
 
     fn rank(&mut self, rank: u32) -> &mut Rank {
@@ -151,6 +164,28 @@ impl Model {
         }
         self.rank(rank).has_failed = true;
         Ok(())
+    }
+
+    /// A process has got a lock.
+    pub fn lock(&mut self, lock: Lock, owner: (usize, u32)) -> Result<()> {
+        let other = self.locks.insert(lock, owner).filter(|other| *other != owner);
+        ensure!(other.is_none(), "{owner:?} has got lock {lock:?}, and {other:?} has it");
+        Ok(())
+    }
+
+    /// A process releases a lock.
+    pub fn unlock(&mut self, lock: Lock) {
+        self.locks.remove(&lock);
+    }
+
+    /// The processes that have locks.
+    pub fn owners(&self) -> impl Iterator<Item = usize> {
+        self.locks.values().map(|(process, _)| *process)
+    }
+
+    /// Who has a lock.
+    pub fn owner(&self, lock: Lock) -> Option<(usize, u32)> {
+        self.locks.get(&lock).copied()
     }
 
     /// A captain has heard one of the news: the same as all others, and true.

@@ -36,13 +36,11 @@ impl World {
                 self.contents.give_up(write, self.run.steps, &self.file)?;
             }
         }
-        if let Some(OpenedFile {
-            coordination: CoordinationState::Table(table), lock_died, ..
-        }) = &mut self.opening
+        if let Some(OpenedFile { coordination: CoordinationState::Table(table), lock_died, .. }) =
+            &mut self.opening
+            && table.kill(rank, dies_with_lock && is_open)
         {
-            if table.kill(rank, dies_with_lock && is_open) {
-                *lock_died = Some(rank);
-            }
+            *lock_died = Some(rank);
         }
         self.forget_at_table(rank);
         self.network.push(NetworkEvent::Loss(rank));

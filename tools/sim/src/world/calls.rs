@@ -18,8 +18,23 @@ impl World {
     /// Whether a rank can make a step that moves no bytes.
     pub(super) fn is_ready(&self, rank: u32) -> bool {
         let is_hasty = self.opening.as_ref().is_some_and(|opening| opening.plan.is_hasty);
-        let rank = &self.ranks[rank as usize];
-        rank.stage == Stage::Away || rank.is_done() || rank.can_go_on(is_hasty)
+        let state = &self.ranks[rank as usize];
+        let is_at_end = state.stage == Stage::Away || state.is_done();
+        is_at_end && !self.is_busy_at_table(rank) || state.can_go_on(is_hasty)
+    }
+
+    /// Whether a rank still makes a call at a table, from which it must return first.
+    fn is_busy_at_table(&self, rank: u32) -> bool {
+        let is_on_its_way = |event: &NetworkEvent| match event {
+            NetworkEvent::Call { ticket, is_for_node, .. } => ticket.rank == rank && !is_for_node,
+            _ => false,
+        };
+        match &self.opening {
+            Some(OpenedFile { coordination: CoordinationState::Table(table), .. }) => {
+                !table.calls_of(rank).is_empty() || self.network.iter().any(is_on_its_way)
+            }
+            _ => false,
+        }
     }
 
     /// Makes the next step of a rank.

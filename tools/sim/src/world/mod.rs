@@ -325,6 +325,12 @@ impl World {
             };
         for call in &calls {
             self.run_at_table(*call)?;
+            if let Some(OpenedFile { coordination: CoordinationState::Table(table), .. }) =
+                &self.opening
+            {
+                let waits_on = table.waiting_for_lock().contains(call);
+                ensure!(!waits_on, "a rank waits for ever for the lock of a lost one");
+            }
         }
         Ok(!calls.is_empty())
     }

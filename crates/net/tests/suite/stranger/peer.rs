@@ -4,8 +4,7 @@ use std::io::{Read, Write};
 use std::time::Instant;
 
 use pario_net::wire::{
-    CONTROL_CHANNEL, Frame, FrameKind, Limits, PACKET_HEADER_BYTES, PacketHeader, begin_frame,
-    end_frame,
+    CONTROL_CHANNEL, Frame, Limits, PACKET_HEADER_BYTES, PacketHeader, begin_frame, end_frame,
 };
 use pario_net::{Address, Assembler, SpaceId};
 use serde::{Deserialize, Serialize};
@@ -23,7 +22,7 @@ pub enum Control {
     Open { request: u64, number: u32, fingerprint: u64 },
     Leave { channel: u32 },
     Gone { channel: u32 },
-    Credit { channel: u32, bytes: u64, urgent: u32 },
+    Credit { channel: u32, bytes: u64 },
     Answer { request: u64, answer: Answer },
     Ping,
 }
@@ -74,7 +73,7 @@ impl<S: Read + Write> RawPeer<S> {
 
     pub fn tell(&mut self, message: &Control) {
         let head = postcard::to_allocvec(message).unwrap();
-        self.stream.write_all(&packet(CONTROL_CHANNEL, FrameKind::Token, &[&head])).unwrap();
+        self.stream.write_all(&packet(CONTROL_CHANNEL, &[&head])).unwrap();
     }
 
     /// Finds a port. When the reply is there, all bytes sent before were handled.
@@ -158,13 +157,13 @@ impl<S: Read + Write> RawPeer<S> {
 }
 
 /// A packet of frames on one channel.
-pub fn packet(channel: u32, kind: FrameKind, heads: &[&[u8]]) -> Vec<u8> {
+pub fn packet(channel: u32, heads: &[&[u8]]) -> Vec<u8> {
     let mut bytes = vec![0; PACKET_HEADER_BYTES];
     for head in heads {
         let at = begin_frame(&mut bytes);
         bytes.extend_from_slice(head);
         let none = std::iter::empty::<&[u8]>();
-        end_frame(&mut bytes, at, channel, kind, none, &Limits::default()).unwrap();
+        end_frame(&mut bytes, at, channel, none, &Limits::default()).unwrap();
     }
     let header = PacketHeader {
         inline_len: bytes.len() - PACKET_HEADER_BYTES,

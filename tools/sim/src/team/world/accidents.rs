@@ -1,5 +1,6 @@
 //! What goes wrong: ranks, captains and the host are killed, and links are cut.
 
+use super::ranks::process_id;
 use super::{Action, HOST, World};
 use crate::team::machine::Duty;
 use crate::team::process::{Process, Stage};
@@ -24,7 +25,10 @@ impl World {
                 (is_there && !is_spared).then_some(Action::KillCaptain(machine))
             }
             _ => {
-                let process = self.rng.usize(0..self.processes.len());
+                let any = self.rng.usize(0..self.processes.len());
+                // Often one that has a lock.
+                let owner = self.model.owners().find(|owner| self.processes[*owner].is_there());
+                let process = owner.filter(|_| self.rng.u8(0..4) > 0).unwrap_or(any);
                 let Process { place, .. } = &self.processes[process];
                 let is_there = self.processes[process].is_there();
                 (is_there && !place.is_captain).then_some(Action::Kill(process))
@@ -35,14 +39,20 @@ impl World {
     /// A process that is no captain is killed; its captain notices later.
     pub(super) fn kill(&mut self, number: usize) {
         self.run.ranks_lost += 1;
-        let process = &mut self.processes[number];
-        let is_asking = process.stage == Stage::Asking;
-        process.stage = Stage::Killed;
-        let place = process.place;
+        let is_asking = self.processes[number].stage == Stage::Asking;
+        self.end_process(number);
+        let place = self.processes[number].place;
         if !is_asking {
             self.machines[place.machine].closed.push_back(place.rank);
         }
         self.lose(place.rank);
+    }
+
+    /// A process ends where it is.
+    fn end_process(&mut self, number: usize) {
+        let machine = self.processes[number].place.machine;
+        self.machines[machine].parker.end(process_id(number));
+        self.set(number, Stage::Killed);
     }
 
     /// A captain is killed, and its machine is lost. Elsewhere nobody may know who has left.
@@ -63,7 +73,7 @@ impl World {
         machine.link.lose_captain(&mut self.rng);
         self.without_captain(number, Duty::Killed);
         if self.processes[process].is_there() {
-            self.set(process, Stage::Killed);
+            self.end_process(process);
         }
         if number == HOST {
             self.lose_host();

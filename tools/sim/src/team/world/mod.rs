@@ -62,6 +62,8 @@ enum Action {
     GiveUp(usize),
     /// A process does not keep the others waiting any more.
     Wake(usize),
+    /// The sleep of a process that waits for a lock ends by itself.
+    EndSleep(usize),
 }
 
 struct World {
@@ -71,6 +73,8 @@ struct World {
     processes: Vec<Process>,
     host: Option<TeamCoordinator<usize, Ticket>>,
     model: Model,
+    /// Whether rounds go over several machines, even if there is one only.
+    is_multi_machine: bool,
     /// How many of a thousand steps are accidents.
     accidents: u32,
     /// What has less time than everything else.
@@ -102,14 +106,16 @@ impl World {
             let is_captain =
                 |place: &super::plan::Place| place.machine == machine && place.is_captain;
             let process = places.iter().position(is_captain).context("a machine has a captain")?;
-            machines.push(Machine::new((places[process].rank, process), size, first_round)?);
+            let captain = (places[process].rank, process);
+            machines.push(Machine::new(captain, size, first_round, rng.fork())?);
         }
-        let stalls = rng.u8(0..4) == 0;
+        let (stalls, has_locks) = (rng.u8(0..4) == 0, rng.bool());
         let mut processes = Vec::new();
         for place in places {
             let program = programs[place.rank as usize].clone();
             let mut process = Process::new(place, program);
             process.retries = if rng.u8(0..4) == 0 { rng.u32(1..5) } else { 0 };
+            process.lock_turns = if has_locks { rng.u32(0..8) } else { 0 };
             if stalls && rng.u8(0..3) == 0 {
                 let next = rng.usize(0..=process.program.len());
                 let is_late = rng.u8(0..4) == 0;
@@ -128,6 +134,7 @@ impl World {
             _ => None,
         };
         let accidents = [0, 2, 8][rng.usize(0..3)];
+        let is_multi_machine = count > 1 || rng.bool();
         Ok(Self {
             rng,
             size,
@@ -135,6 +142,7 @@ impl World {
             processes,
             host: None,
             model: Model::new(size, count, first_round),
+            is_multi_machine,
             accidents,
             slow,
             recent: VecDeque::new(),
@@ -223,6 +231,12 @@ impl World {
         match action {
             Action::Start(process) => self.start(process)?,
             Action::Go(process) => self.go_on(process)?,
+            Action::EndSleep(number) => {
+                self.go_on(number)?;
+                let process = &self.processes[number];
+                let (rank, stage) = (process.place.rank, &process.stage);
+                ensure!(!process.is_asleep(), "rank {rank} waits for ever: {stage:?}");
+            }
             Action::Orphan(process) => {
                 let process = &mut self.processes[process];
                 process.is_orphan = false;
@@ -264,6 +278,10 @@ impl World {
     }
 
     fn set(&mut self, process: usize, stage: Stage) {
-        self.processes[process].stage = stage;
+        let process = &mut self.processes[process];
+        process.stage = stage;
+        if !process.is_there() {
+            process.thread = None;
+        }
     }
 }

@@ -1,11 +1,18 @@
 //! What processes do: they come, meet and leave.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use pario_net::SwitchPoint;
 use pario_team::simulation::{CoordinatorRequest, MissingRank, NewsFeed, TeamCoordinator};
 
 use super::{HOST, World};
+use crate::sim_thread::{Question, Reply, Stop};
 use crate::team::machine::{Duty, What};
-use crate::team::process::{Process, Stage};
+use crate::team::process::{Process, Stage, WaitEnd};
+
+/// The number by which the machine knows a process.
+pub(super) fn process_id(number: usize) -> u32 {
+    u32::try_from(number + 1).unwrap_or(u32::MAX)
+}
 
 impl World {
     pub(super) fn can_start(&self, process: &Process) -> bool {
@@ -67,7 +74,7 @@ impl World {
         let place = self.processes[process].place;
         let machine = &mut self.machines[place.machine];
         if place.machine == HOST {
-            machine.board.lead(true);
+            machine.board.lead(self.is_multi_machine);
             machine.has_joined = true;
             self.model.decide(place.rank, (process, place.rank), true)?;
         }
@@ -80,12 +87,10 @@ impl World {
     }
 
     pub(super) fn can_go(&self, process: &Process) -> bool {
-        let Some(board) = &process.board else { return false };
         match process.stage {
             Stage::Invited | Stage::Written(_) | Stage::Reading(..) => true,
             Stage::Ready => !process.is_stalled(),
-            Stage::Gathering => board.check_all_here().is_some(),
-            Stage::Waiting(round) => board.check_round(round).is_some(),
+            Stage::Gathering | Stage::Waiting(_) | Stage::Locking(_) => !process.is_asleep(),
             Stage::Away | Stage::Asking | Stage::Left | Stage::Killed | Stage::Absent => false,
         }
     }
@@ -94,28 +99,21 @@ impl World {
     pub(super) fn go_on(&mut self, number: usize) -> Result<()> {
         let process = &mut self.processes[number];
         let (rank, machine) = (process.place.rank, process.place.machine);
-        let board = process.board.as_ref().context("it was let in")?;
+        let board = process.board.clone().context("it was let in")?;
         match process.stage {
             Stage::Invited => {
+                self.machines[machine].parker.act_as(process_id(number));
                 board.mark_here();
                 process.stage = Stage::Gathering;
+                process.wait_for_all();
             }
-            Stage::Gathering => match board.check_all_here() {
-                Some(Ok(())) => {
-                    self.model.gathered()?;
-                    process.stage = Stage::Ready;
-                }
-                Some(Err(missing)) => {
-                    self.model.fail(rank, machine, missing)?;
-                    self.run.failures += 1;
-                    match missing {
-                        MissingRank::Lost(_) => self.leave(number),
-                        // Nobody waits for the end of a team that has not begun.
-                        MissingRank::Left(_) => self.give_up(number),
-                    }
-                }
-                None => {}
-            },
+            Stage::Ready if process.lock_turns > 0 && self.rng.bool() => {
+                process.lock_turns -= 1;
+                // Few locks, so that processes wait for each other.
+                let place = (self.rng.u32(0..self.size.min(2)), 0);
+                process.stage = Stage::Locking(place);
+                process.take_lock(place);
+            }
             Stage::Ready => match process.program.get(process.next) {
                 Some(said) => match board.enter() {
                     Ok(round) => {
@@ -127,20 +125,16 @@ impl World {
                 None => self.leave(number),
             },
             Stage::Written(round) => {
-                let arrived = board.arrive();
-                ensure!(arrived == round, "rank {rank} wrote for {round} and comes to {arrived}");
                 let said = &process.program[process.next];
                 self.model.come(rank, round, said)?;
                 process.stage = Stage::Waiting(round);
+                process.complete_round();
+                // It arrives before any other process does something.
+                return self.run_thread(number);
             }
-            Stage::Waiting(round) => match board.check_round(round) {
-                Some(Ok(())) => {
-                    self.model.pass(rank)?;
-                    process.stage = Stage::Reading(round, 0);
-                }
-                Some(Err(missing)) => self.fail(number, missing)?,
-                None => {}
-            },
+            Stage::Gathering | Stage::Waiting(_) | Stage::Locking(_) => {
+                return self.run_thread(number);
+            }
             Stage::Reading(round, other) => {
                 let (call, bytes) = board.read_slot(other, round);
                 let said = self.model.told(rank, other)?;
@@ -155,6 +149,76 @@ impl World {
                 }
             }
             Stage::Away | Stage::Asking | Stage::Left | Stage::Killed | Stage::Absent => {}
+        }
+        Ok(())
+    }
+
+    /// Runs the thread of a process until it stops.
+    fn run_thread(&mut self, number: usize) -> Result<()> {
+        let process = &mut self.processes[number];
+        let (rank, machine) = (process.place.rank, process.place.machine);
+        let lock = match process.stage {
+            Stage::Locking((of, number)) => Some((machine, of, number)),
+            _ => None,
+        };
+        if let Some(lock) = lock.filter(|_| std::mem::take(&mut process.is_unlocking)) {
+            self.model.unlock(lock);
+        }
+        let thread = process.thread.as_mut().context("it waits at the board")?;
+        let end = match thread.run(Reply::None) {
+            Stop::Between(Some((SwitchPoint::Unlocking, _))) => {
+                process.is_unlocking = true;
+                return Ok(());
+            }
+            Stop::Between(Some((SwitchPoint::Locked, _))) => {
+                return self.model.lock(lock.context("it waits for a lock")?, (number, rank));
+            }
+            Stop::Between(_) | Stop::Parked => return Ok(()),
+            Stop::Asked(Question::Hold) => {
+                self.run.locks += 1;
+                return self.model.lock(lock.context("it waits for a lock")?, (number, rank));
+            }
+            Stop::Asked(question) => bail!("rank {rank} asks: {question:?}"),
+            Stop::Ended(end) => end,
+        };
+        process.thread = None;
+        match (process.stage.clone(), end) {
+            (Stage::Gathering, WaitEnd::AllHere(Ok(()))) => {
+                self.model.gathered()?;
+                process.stage = Stage::Ready;
+            }
+            (Stage::Gathering, WaitEnd::AllHere(Err(absent))) => {
+                let missing = process.board.as_ref().and_then(|board| board.check_all_here());
+                let Some(Err(missing)) = missing else {
+                    bail!("rank {rank} does not wait for {absent:?}, and no rank is missing");
+                };
+                self.model.fail(rank, machine, missing)?;
+                self.run.failures += 1;
+                match missing {
+                    MissingRank::Lost(_) => self.leave(number),
+                    // Nobody waits for the end of a team that has not begun.
+                    MissingRank::Left(_) => self.give_up(number),
+                }
+            }
+            (Stage::Waiting(round), WaitEnd::Round(Ok(over))) => {
+                ensure!(over == round, "rank {rank} wrote for {round} and passes {over}");
+                self.model.pass(rank)?;
+                process.stage = Stage::Reading(round, 0);
+            }
+            (Stage::Waiting(_), WaitEnd::Round(Err(missing))) => self.fail(number, missing)?,
+            (Stage::Locking(_), WaitEnd::Lock(Ok(()))) => process.stage = Stage::Ready,
+            (Stage::Locking(_), WaitEnd::Lock(Err(missing))) => {
+                process.stage = Stage::Ready;
+                self.run.lock_failures += 1;
+                let owner = self.model.owner(lock.context("it waits for a lock")?);
+                let (owner, owner_rank) = owner.context("no process has the lock")?;
+                let is_killed = self.processes[owner].stage == Stage::Killed;
+                ensure!(
+                    is_killed && missing == MissingRank::Lost(owner_rank),
+                    "rank {rank} is told of {missing:?}, and rank {owner_rank} has the lock"
+                );
+            }
+            (stage, end) => bail!("rank {rank} in {stage:?} waits for {end:?}"),
         }
         Ok(())
     }
@@ -184,6 +248,7 @@ impl World {
             board.leave();
         }
         process.stage = Stage::Left;
+        process.thread = None;
         let place = process.place;
         self.model.leave(place.rank);
         if !place.is_captain {

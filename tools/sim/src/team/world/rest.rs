@@ -1,8 +1,9 @@
 //! What must hold when nothing is under way any more.
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 
 use super::{Action, HOST, World};
+use crate::sim_thread::{Reply, Stop};
 use crate::team::machine::Duty;
 use crate::team::process::Stage;
 
@@ -11,6 +12,9 @@ impl World {
     /// happens then, if anything.
     pub(super) fn rest(&mut self) -> Result<Option<Action>> {
         self.check_stewards()?;
+        if let Some(waiting) = self.check_wake_ups()? {
+            return Ok(Some(Action::EndSleep(waiting)));
+        }
         let numbers = 0..self.processes.len();
         let stalled: Vec<usize> =
             numbers.clone().filter(|number| self.processes[*number].is_stalled()).collect();
@@ -40,6 +44,28 @@ impl World {
         let absent = (0..self.size).find(|rank| self.model.process_of(*rank).is_none());
         ensure!(absent.is_some(), "all have come, and {gathering:?} wait for them");
         Ok(Some(Action::GiveUp(gathering[self.rng.usize(0..gathering.len())])))
+    }
+
+    /// Fails if a process sleeps whose wait is over: it finds that when its sleep ends by itself.
+    /// Nothing wakes a process that waits for the lock of a killed one: returns one of these.
+    fn check_wake_ups(&mut self) -> Result<Option<usize>> {
+        let is_lost = self.processes.iter().any(|process| process.stage == Stage::Killed);
+        let asleep =
+            self.processes.iter_mut().enumerate().filter(|(_, process)| process.is_asleep());
+        for (number, process) in asleep {
+            if is_lost && matches!(process.stage, Stage::Locking(_)) {
+                return Ok(Some(number));
+            }
+            let rank = process.place.rank;
+            while let Some(thread) = &mut process.thread {
+                match thread.run(Reply::None) {
+                    Stop::Between(_) => {}
+                    Stop::Parked => break,
+                    stop => bail!("rank {rank} was not woken, {:?}: {stop:?}", process.stage),
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// A steward that sleeps has nothing to tell.
