@@ -99,7 +99,7 @@ impl Buffer {
         self.memory.as_ref().expect("a buffer has its memory until it is dropped")
     }
 
-    /// Where the bytes are: they stay there as long as the buffer lives.
+    /// The address of the bytes, which stays the same until the buffer is dropped.
     pub(crate) fn as_raw(&self) -> *mut u8 {
         self.memory().start.as_ptr()
     }

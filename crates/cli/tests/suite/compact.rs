@@ -85,8 +85,9 @@ fn a_file_with_wasted_space_becomes_smaller() {
         );
         assert!(bytes(more, "moved_bytes") >= 2 * KEPT * EXTENT_BYTES as u64, "{more}");
         let disks = more["disks"].as_array().unwrap();
-        assert_eq!(disks.len(), 4, "{more}");
-        assert_eq!(disks[0]["disk"], "local/disk0");
+        let mut names: Vec<_> = disks.iter().map(|disk| disk["disk"].as_str().unwrap()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["local/disk0", "local/disk1", "local/disk2", "local/disk3"]);
         let freed: u64 = disks.iter().map(|disk| bytes(disk, "freed_bytes")).sum();
         assert_eq!(freed, bytes(more, "freed_bytes"));
         // Its extents lie together already, and two of its subfiles were never written.
@@ -101,9 +102,9 @@ fn what_cannot_be_compacted_is_named_and_the_rest_is_compacted() {
         let cluster = connect(&sandbox, is_served);
         write_wasteful(&cluster, "/tiles");
         cluster.create("/flat").unwrap().write_at(b"bytes", 0).unwrap();
-        cluster.make_directory("/dir").unwrap();
         drop(cluster);
-        let told = sandbox.refused(1, &["compact", "/flat"]);
+        sandbox.ok(&["mkdir", "/dir"]);
+        let told = sandbox.refused(2, &["compact", "/flat"]);
         assert!(told.contains("/flat: this is a file of bytes"), "{told}");
         assert!(told.contains("nothing to compact"), "{told}");
         let told = sandbox.refused(3, &["compact", "/no"]);
@@ -118,7 +119,7 @@ fn what_cannot_be_compacted_is_named_and_the_rest_is_compacted() {
         let errors: Vec<Value> =
             stderr(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let codes: Vec<_> = errors.iter().map(|error| error["exit_code"].clone()).collect();
-        assert_eq!(codes, [json!(3), json!(1)]);
+        assert_eq!(codes, [json!(3), json!(2)]);
         let json: Value = serde_json::from_str(stdout(&output)).unwrap();
         assert_eq!((json.as_array().unwrap().len(), &json[0]["path"]), (1, &json!("/tiles")));
     }

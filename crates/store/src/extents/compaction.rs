@@ -96,7 +96,7 @@ impl OpenExtentFile {
             // Skip extents that cannot move: reserved runs, and damaged extents.
             let granule = if granules > 0 || is_contended { hole.position } else { hole.end() };
             // A step costs a batch if a concurrent write hinders it, so that steps end.
-            let cost = if is_contended { self.batch_granules() } else { granules };
+            let cost = if is_contended { granules.max(self.batch_granules()) } else { granules };
             let budget_granules = cursor.budget_granules.saturating_sub(cost);
             let next = Some(CompactionCursor { granule, budget_granules });
             return Ok(self.step_result(granules, granule, next));

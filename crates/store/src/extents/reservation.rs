@@ -39,7 +39,7 @@ pub(crate) struct Reservation {
 
 /// The result of [`OpenExtentFile::try_reserve`].
 #[derive(Debug)]
-pub(crate) enum Reserve {
+pub(crate) enum ReserveOutcome {
     Reserved(Reservation),
     /// The write has to try again after this.
     Blocked(Prerequisite),
@@ -72,8 +72,8 @@ impl OpenExtentFile {
         let mut attempts = ReserveAttempts::default();
         loop {
             match self.try_reserve(index, payload_bytes, &mut attempts)? {
-                Reserve::Reserved(reservation) => return Ok(reservation),
-                Reserve::Blocked(need) => self.satisfy(need)?,
+                ReserveOutcome::Reserved(reservation) => return Ok(reservation),
+                ReserveOutcome::Blocked(need) => self.satisfy(need)?,
             }
         }
     }
@@ -84,7 +84,7 @@ impl OpenExtentFile {
         index: u64,
         payload_bytes: u64,
         attempts: &mut ReserveAttempts,
-    ) -> Result<Reserve, StoreError> {
+    ) -> Result<ReserveOutcome, StoreError> {
         self.check_writable("write to")?;
         Self::check_index(index)?;
         let mut state = self.state.lock();
@@ -92,7 +92,7 @@ impl OpenExtentFile {
             // Memory and journal are bounded: a writer that exceeds them waits until the index is
             // on the disk.
             attempts.had_checkpoint = true;
-            return Ok(Reserve::Blocked(Prerequisite::Checkpoint));
+            return Ok(ReserveOutcome::Blocked(Prerequisite::Checkpoint));
         }
         let granules = granules_for(payload_bytes, self.granule_bytes);
         let ExtentFileState { pages, space, .. } = &mut *state;
@@ -102,7 +102,7 @@ impl OpenExtentFile {
             && state.limbo_granules > self.share_of_live(&state, WAIT_SHARE, WAIT_FLOOR_BYTES)
             && let Some(&(oldest, _)) = state.limbo.front()
         {
-            return Ok(Reserve::Blocked(Prerequisite::Sync { through: oldest }));
+            return Ok(ReserveOutcome::Blocked(Prerequisite::Sync { through: oldest }));
         }
         let held = match free.or_else(|| state.space.allocate_at_end(granules)) {
             Some(run) => self.hold_run(&mut state, index, run),
@@ -117,9 +117,9 @@ impl OpenExtentFile {
             && let Some(&(newest, _)) = state.limbo.back()
         {
             attempts.syncs_when_full += 1;
-            return Ok(Reserve::Blocked(Prerequisite::Sync { through: newest }));
+            return Ok(ReserveOutcome::Blocked(Prerequisite::Sync { through: newest }));
         }
-        held.map(Reserve::Reserved)
+        held.map(ReserveOutcome::Reserved)
     }
 
     /// Does what a write needs, unless another thread has done it.

@@ -8,7 +8,7 @@ use crate::buffer::Buffer;
 use crate::error::StoreError;
 use crate::extents::{
     Caching, Extent, ExtentBuffer, ExtentEntry, IndexLookup, OpenExtentFile, Prerequisite,
-    Reservation, Reserve, ReserveAttempts,
+    Reservation, ReserveAttempts, ReserveOutcome,
 };
 use crate::flat::{FlatFile, OpenFlatFile};
 use crate::index::{MissingPage, PAGE_BYTES};
@@ -253,8 +253,8 @@ impl ExtentOperation {
         };
         let payload_bytes = extent.as_ref().expect("written once").payload_bytes();
         let reservation = match self.file.try_reserve(self.index, payload_bytes, attempts) {
-            Ok(Reserve::Reserved(reservation)) => reservation,
-            Ok(Reserve::Blocked(prerequisite)) => return self.wait_for(prerequisite),
+            Ok(ReserveOutcome::Reserved(reservation)) => reservation,
+            Ok(ReserveOutcome::Blocked(prerequisite)) => return self.wait_for(prerequisite),
             Err(error) => return Step::Done(Err(error)),
         };
         let mut extent = extent.take().expect("written once");

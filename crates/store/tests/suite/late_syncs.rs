@@ -293,7 +293,7 @@ fn a_write_that_finds_a_free_run_does_not_wait() {
     for index in 0..300 {
         file.delete(index).unwrap();
     }
-    // The last extents stay where they are: what was freed lies before them.
+    // The last extents stay where they are: the freed runs lie before them.
     file.sync().unwrap();
     let gates = &late.medium.gates;
     gates.set(ID, SyncGate::Shut);
@@ -314,7 +314,7 @@ fn a_write_that_finds_a_free_run_does_not_wait() {
 }
 
 #[test]
-fn who_waits_goes_on_when_the_sync_is_done_and_fails_when_it_fails() {
+fn a_waiting_write_continues_after_the_sync_and_fails_with_it() {
     for outcome in [SyncGate::Open, SyncGate::Broken] {
         let late = LateDisk::new(DiskOptions::default());
         let gates = &late.medium.gates;
@@ -334,7 +334,7 @@ fn who_waits_goes_on_when_the_sync_is_done_and_fails_when_it_fails() {
             let waits = gates.wait_for_blocked_sync(ID, || *left.lock() == 0);
             check_space(&late.file, 3);
             gates.set(ID, outcome);
-            assert!(waits, "nobody waited for a sync");
+            assert!(waits, "no write waited for a sync");
             writers.into_iter().map(|writer| writer.join().unwrap()).collect()
         });
         check_space(&late.file, 3);
@@ -355,7 +355,7 @@ fn who_waits_goes_on_when_the_sync_is_done_and_fails_when_it_fails() {
 }
 
 #[test]
-fn a_journal_that_nobody_shortens_makes_writes_do_it() {
+fn a_long_journal_makes_writes_checkpoint() {
     let late = LateDisk::new(DiskOptions { journal_bytes: 16 << 10, ..DiskOptions::default() });
     for index in 0..5_000 {
         late.file.write(index, b"", b"short").unwrap();
