@@ -102,7 +102,12 @@ fn who_has_offered_and_is_gone_is_not_waited_for() {
     let teams = meet(&broker, 3, 3, PATIENCE);
     assert!(teams.iter().all(Result::is_ok), "{teams:?}");
     assert_eq!(broker.state.lock().asked, 6, "three were sent to places where nobody is");
-    std::thread::scope(|scope| teams.into_iter().for_each(|team| drop(scope.spawn(|| team))));
+    // Each rank leaves in a thread of its own: a machine leader waits until the others have left.
+    std::thread::scope(|scope| {
+        for team in teams {
+            scope.spawn(move || drop(team));
+        }
+    });
 }
 
 #[test]

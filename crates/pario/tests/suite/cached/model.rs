@@ -220,7 +220,7 @@ fn check(
     on_disk: &dyn Fn() -> Vec<u8>,
 ) {
     let contents = spread(SIZE, machines, |job| {
-        let open = || job.cache_with(place.clone(), &options).unwrap();
+        let open = || job.cache_with(place.clone(), options).unwrap();
         run(open(), &open, steps, start.clone())
     });
     assert!(on_disk() == contents[0], "the disk holds something else");
