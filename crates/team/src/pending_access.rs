@@ -234,12 +234,11 @@ struct PendingGroup<K> {
     kept: Option<K>,
 }
 
-/// Combines accesses. The result is `kept`, memory that they may use meanwhile.
+/// Combines accesses that are not over. The result is `kept`, which may be memory that they use.
 pub(crate) fn pending_group<K: Send + 'static>(
-    mut accesses: Vec<PendingAccess<'static>>,
+    accesses: Vec<PendingAccess<'static>>,
     kept: K,
 ) -> Pending<K> {
-    accesses.retain(|access| !access.is_over());
     match accesses.is_empty() {
         true => Pending::ready(Ok(kept)),
         false => Pending::started(PendingGroup { accesses, kept: Some(kept) }),

@@ -187,11 +187,14 @@ impl Segments {
         rank: u32,
         offset: usize,
     ) -> Result<Pending<Vec<u8>>, TeamError> {
+        let (start, len) = (buffer.as_mut_ptr(), buffer.len());
         // SAFETY: the pending request keeps the buffer, whose bytes do not move, until no access
         // uses it.
-        let access =
-            unsafe { self.begin_get_into(buffer.as_mut_ptr(), buffer.len(), rank, offset) };
-        Ok(pending_group(vec![access?], buffer))
+        let access = unsafe { self.begin_get_into(start, len, rank, offset) }?;
+        Ok(match access.is_over() {
+            true => Pending::ready(Ok(buffer)),
+            false => pending_group(vec![access], buffer),
+        })
     }
 
     /// Starts to copy bytes from the segment of a rank to memory of the caller.

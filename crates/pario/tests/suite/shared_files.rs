@@ -326,6 +326,32 @@ fn started_writes_are_done_whatever_becomes_of_their_requests() {
     }
 }
 
+/// A rank drops the file while its collective write waits for the others, who do not come: the write
+/// fails, and neither waiting for it nor dropping it takes forever.
+#[test]
+fn a_collective_write_of_a_dropped_file_ends_with_an_error() {
+    for way in MEETINGS {
+        let site = Site::new(way);
+        for is_dropped in [false, true] {
+            let path = format!("/f{is_dropped}");
+            together(&site, 2, |group| {
+                let file = group.create(&path, Mode::Sync).unwrap();
+                if group.rank() == 0 {
+                    let (first, second) =
+                        (file.start_write(&b"one"[..]).unwrap(), file.start_write(&b"two"[..]));
+                    drop(file);
+                    drop(second.unwrap());
+                    match is_dropped {
+                        true => drop(first),
+                        false => assert!(first.wait().is_err()),
+                    }
+                }
+                group.barrier().unwrap();
+            });
+        }
+    }
+}
+
 /// A task that the thread of the file wakes runs on that thread, and waits there for later accesses
 /// and for the close: the thread performs them itself.
 #[test]

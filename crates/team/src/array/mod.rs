@@ -174,7 +174,7 @@ impl RawArray {
                 let now = start.add(done);
                 self.segments.begin_get_into(now, run.bytes, run.rank, run.offset)
             };
-            begun.push(access?);
+            begun.extend(Some(access?).filter(|access| !access.is_over()));
             done += run.bytes;
         }
         Ok(pending_group(begun, kept))
@@ -206,7 +206,8 @@ impl RawArray {
         let (mut rest, mut begun) = (numbers, Vec::new());
         for run in self.checked_runs(first, numbers.len() as u64)? {
             let (now, later) = rest.split_at(run.bytes / size_of::<T>());
-            begun.push(self.segments.begin_accumulate(now, T::one(), run.rank, run.offset)?);
+            let access = self.segments.begin_accumulate(now, T::one(), run.rank, run.offset)?;
+            begun.extend(Some(access).filter(|access| !access.is_over()));
             rest = later;
         }
         Ok(pending_group(begun, ()))

@@ -34,12 +34,12 @@ fn block_on<T>(mut pending: Pending<T>) -> Result<T, TeamError> {
     }
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "only the low bits count")]
 fn content(rank: u32) -> Vec<u8> {
     (0..LEN).map(|place| (place as u32 ^ place as u32 >> 8).wrapping_add(rank) as u8).collect()
 }
 
 #[test]
-#[expect(clippy::cast_possible_truncation, reason = "only the low bits count")]
 fn started_accesses_end_the_same_way_however_they_are_finished() {
     for machines in EVERY_WAY {
         spread(SIZE, machines, |team| {
