@@ -334,9 +334,9 @@ fn a_collective_write_of_a_dropped_file_ends_with_an_error() {
         let site = Site::new(way);
         for is_dropped in [false, true] {
             let path = format!("/f{is_dropped}");
-            together(&site, 2, |group| {
-                let file = group.create(&path, Mode::Sync).unwrap();
-                if group.rank() == 0 {
+            together(&site, 2, |files| {
+                let file = files.create(&path, Mode::Sync).unwrap();
+                if files.job().rank() == 0 {
                     let (first, second) =
                         (file.start_write(&b"one"[..]).unwrap(), file.start_write(&b"two"[..]));
                     drop(file);
@@ -346,7 +346,7 @@ fn a_collective_write_of_a_dropped_file_ends_with_an_error() {
                         false => assert!(first.wait().is_err()),
                     }
                 }
-                group.barrier().unwrap();
+                files.barrier().unwrap();
             });
         }
     }
