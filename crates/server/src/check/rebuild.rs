@@ -60,6 +60,11 @@ impl DescribedFile {
 impl ClusterCheck<'_> {
     /// Rebuilds or reports the files that the namespace does not know.
     pub(super) fn check_extras(&mut self) -> Result<(), Failure> {
+        if self.request.is_rebuild
+            && let Some(highest) = self.extra.keys().max().copied()
+        {
+            self.wait(|done| self.interface.namespace.reserve_ids_up_to(highest, done))?;
+        }
         // Newer files first: if two have the same path, the older one was replaced or deleted, and
         // its node has not removed its subfiles. Files with a guessed name come last.
         let mut files: Vec<_> = std::mem::take(&mut self.extra).into_iter().rev().collect();
@@ -183,11 +188,19 @@ impl ClusterCheck<'_> {
         let path = FilePath::new(path)
             .or_else(|_| FilePath::new(&format!("/recovered/{}", record.id)))
             .map_err(|error| Failure::Invalid(error.to_string()))?;
+        self.wait(|done| self.interface.namespace.restore(path, renames, record, done))
+    }
+
+    /// Starts a change of the namespace, and waits for its outcome.
+    fn wait<T: Send + 'static>(
+        &self,
+        start: impl FnOnce(Box<dyn FnOnce(Result<T, Failure>) + Send>),
+    ) -> Result<T, Failure> {
         let (send, receive) = mpsc::channel();
-        self.interface.namespace.restore(path, renames, record, move |restored| {
+        start(Box::new(move |outcome| {
             // The receiver below waits for this one message.
-            let _ = send.send(restored);
-        });
+            let _ = send.send(outcome);
+        }));
         receive.recv().unwrap_or_else(|_| {
             let node = self.shared.name().to_owned();
             Err(Failure::Internal { node, why: "the namespace has stopped".to_owned() })

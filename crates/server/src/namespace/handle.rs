@@ -33,7 +33,7 @@ struct Inner {
     node: Arc<str>,
     clock: WallClock,
     /// The epoch of new ids.
-    epoch: AtomicU64,
+    id_epoch: AtomicU64,
     number: AtomicU64,
 }
 
@@ -56,7 +56,7 @@ impl Namespace {
             store,
             node: node.into(),
             clock,
-            epoch: AtomicU64::new(0),
+            id_epoch: AtomicU64::new(0),
             number: AtomicU64::new(FIRST_NUMBER),
         };
         let namespace = Namespace { inner: Arc::new(inner) };
@@ -72,7 +72,7 @@ impl Namespace {
             why: "the store has not reported the outcome of a transaction".to_owned(),
         })?;
         match outcome {
-            Ok(epoch) => namespace.enter_epoch(epoch),
+            Ok(epoch) => namespace.enter_id_epoch(epoch),
             Err(NamespaceError::Store(error)) => return Err(error),
             Err(NamespaceError::Failure(failure)) => {
                 return Err(MetadataError::Inconsistent { why: failure.to_string() });
@@ -83,7 +83,7 @@ impl Namespace {
 
     /// Returns an id that no file or directory has ever had.
     pub fn new_file_id(&self) -> FileId {
-        self.new_file_id_of(self.epoch())
+        self.new_file_id_of(self.id_epoch())
     }
 
     /// Returns a new id of a given epoch, which must be durable before the id is used.
@@ -93,14 +93,14 @@ impl Namespace {
     }
 
     /// Returns the epoch of new ids.
-    pub(super) fn epoch(&self) -> u64 {
-        self.inner.epoch.load(Ordering::SeqCst)
+    pub(super) fn id_epoch(&self) -> u64 {
+        self.inner.id_epoch.load(Ordering::SeqCst)
     }
 
     /// Begins a durable epoch for new ids. Numbers continue, so an id that another thread creates
     /// with the old epoch at the same time is unique too.
-    pub(super) fn enter_epoch(&self, epoch: u64) {
-        self.inner.epoch.fetch_max(epoch, Ordering::SeqCst);
+    pub(super) fn enter_id_epoch(&self, epoch: u64) {
+        self.inner.id_epoch.fetch_max(epoch, Ordering::SeqCst);
     }
 
     /// Changes the tree in one transaction.
@@ -193,15 +193,15 @@ fn begin(transaction: &mut TreeTransaction<'_>, uid: u32, gid: u32) -> Result<u6
         });
         transaction.put_counter(key::FORMAT, FORMAT);
     }
-    let last = counter(transaction.snapshot(), key::EPOCH)?;
+    let last = counter(transaction.snapshot(), key::ID_EPOCH)?;
     let epoch = (last + 1).max(transaction.now_ns);
-    transaction.put_counter(key::EPOCH, epoch);
+    transaction.put_counter(key::ID_EPOCH, epoch);
     begin_grant_epoch(transaction)?;
     Ok(epoch)
 }
 
 /// Returns the epoch in which an id was assigned.
-pub fn epoch_of(id: FileId) -> u64 {
+pub fn id_epoch_of(id: FileId) -> u64 {
     (id.0 >> 64) as u64
 }
 

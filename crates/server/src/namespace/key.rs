@@ -9,7 +9,7 @@ use pario_proto::FileId;
 /// seldom conflict.
 pub const COUNT_SHARDS: u8 = 32;
 
-pub const EPOCH: &[u8] = b"cepoch";
+pub const ID_EPOCH: &[u8] = b"cepoch";
 pub const FORMAT: &[u8] = b"cformat";
 pub const DISKS: &[u8] = b"cdisks";
 /// The last file that an upgrade has described.

@@ -3,20 +3,24 @@
 use pario_proto::{Failure, FileId, FileKind, FilePath, FileRecord};
 
 use super::grant_epochs::{forget_revocations, restored_version};
-use super::handle::{Namespace, epoch_of};
+use super::handle::{Namespace, id_epoch_of};
 use super::key;
 use super::paths::PathCache;
 use super::transaction::TreeTransaction;
 use super::tree::{NamespaceError, TreeNode, child, counter, joined, node, path_version};
 
 impl Namespace {
-    /// Raises new ids above a given one. A rebuild calls this with the highest id on any disk before
-    /// it restores files, so that no directory gets the id of a file.
-    pub fn pass_id(&self, id: FileId, done: impl FnOnce(Result<(), Failure>) + Send + 'static) {
+    /// Makes new ids higher than a given one. A rebuild calls this with the highest id on any disk
+    /// before it restores files, so that no directory gets the id of a file.
+    pub fn reserve_ids_up_to(
+        &self,
+        id: FileId,
+        done: impl FnOnce(Result<(), Failure>) + Send + 'static,
+    ) {
         let (names, this) = (self.clone(), self.clone());
         self.transact(
-            move |transaction| pass_id(transaction, &names, id),
-            move |outcome| done(outcome.map(|epoch| this.enter_epoch(epoch))),
+            move |transaction| reserve_ids_up_to(transaction, &names, id),
+            move |outcome| done(outcome.map(|epoch| this.enter_id_epoch(epoch))),
         );
     }
 
@@ -41,12 +45,12 @@ impl Namespace {
             let renames =
                 renames.max(path_version(transaction.snapshot(), record.id)?).saturating_add(1);
             transaction.put_counter(&key::path_version(record.id), renames.into());
-            let epoch = pass_id(transaction, &names, record.id)?;
+            let epoch = reserve_ids_up_to(transaction, &names, record.id)?;
             Ok((restore(transaction, &|| names.new_file_id_of(epoch), &path, &record)?, epoch))
         };
         self.transact(body, move |outcome| {
             done(outcome.map(|(path, epoch)| {
-                this.enter_epoch(epoch);
+                this.enter_id_epoch(epoch);
                 path
             }));
         });
@@ -54,19 +58,19 @@ impl Namespace {
 }
 
 /// Returns the epoch of new ids that are higher than an id that was found on a disk.
-fn pass_id(
+fn reserve_ids_up_to(
     transaction: &mut TreeTransaction<'_>,
     names: &Namespace,
     id: FileId,
 ) -> Result<u64, NamespaceError> {
-    if names.epoch() > epoch_of(id) {
-        return Ok(names.epoch());
+    if names.id_epoch() > id_epoch_of(id) {
+        return Ok(names.id_epoch());
     }
-    let Some(next) = epoch_of(id).checked_add(1) else {
+    let Some(next) = id_epoch_of(id).checked_add(1) else {
         return Err(Failure::Invalid(format!("no id can be higher than {id}")).into());
     };
-    let epoch = next.max(counter(transaction.snapshot(), key::EPOCH)? + 1);
-    transaction.put_counter(key::EPOCH, epoch);
+    let epoch = next.max(counter(transaction.snapshot(), key::ID_EPOCH)? + 1);
+    transaction.put_counter(key::ID_EPOCH, epoch);
     Ok(epoch)
 }
 

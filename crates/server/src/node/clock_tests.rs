@@ -4,8 +4,8 @@ use pario_proto::{
     Access, CollectiveOpen, FilePath, JobCall, Member, Mode, NamespaceRequest, Reply, Request,
 };
 
-use super::Node;
 use super::panic_tests::Client;
+use super::{MissingNamespace, Node};
 use crate::config::Config;
 use crate::namespace::WallClock;
 
@@ -57,4 +57,34 @@ fn the_audit_log_uses_the_clock_of_the_node() {
     let log = std::fs::read_to_string(dir.path().join("data/audit.log")).unwrap();
     let line: serde_json::Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
     assert_eq!(line["time"], "1970-01-01T00:00:07.000000001Z");
+}
+
+/// The clock of this machine stands still, so the epochs of ids are consecutive. A rebuild must not
+/// give a directory the id of a file that it restores later.
+#[test]
+fn a_rebuild_gives_no_directory_the_id_of_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = Config::alone(&dir.path().join("data"));
+    config.nodes[0].socket = dir.path().join("s");
+    let start = |choice| {
+        let builder = Node::new().clock(WallClock::new(|| 0)).missing_namespace(choice);
+        (builder.start_beside(&config, "local").unwrap(), Client::new(&config, "client"))
+    };
+    let path = |text: &str| FilePath::new(text).unwrap();
+    let (node, client) = start(MissingNamespace::Refuse);
+    let directory = NamespaceRequest::MakeDirectory { path: path("/d"), mode: 0o755 };
+    assert_eq!(client.ask(Request::Namespace(directory), vec![]), Ok(Reply::Done));
+    assert_eq!(client.write(&client.create("/d/first")), Ok(Reply::Done));
+    node.stop();
+    // A rebuild restores a hidden copy last, though its id is the highest.
+    let (node, client) = start(MissingNamespace::Refuse);
+    assert_eq!(client.write(&client.create("/.second.1.pario-part")), Ok(Reply::Done));
+    node.stop();
+    std::fs::remove_file(dir.path().join("data/namespace.redb")).unwrap();
+    let (_node, client) = start(MissingNamespace::Rebuild);
+    for text in ["/d/first", "/second"] {
+        let stat = Request::Namespace(NamespaceRequest::Stat { path: path(text) });
+        let stat = client.ask(stat, vec![]);
+        assert!(matches!(stat, Ok(Reply::Stat { .. })), "{text}: {stat:?}");
+    }
 }

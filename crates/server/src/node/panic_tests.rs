@@ -79,7 +79,7 @@ impl Client {
         }
     }
 
-    fn write(&self, opened: &Opened) -> Result<Reply, Failure> {
+    pub(super) fn write(&self, opened: &Opened) -> Result<Reply, Failure> {
         let disk = opened.record.layout.as_ref().unwrap().disks().as_slice()[0];
         let part = SubfileLocation { disk, subfile: SubfileIndex(0) };
         let ranges = vec![SubfileRange { offset: 0, len: 4 }];

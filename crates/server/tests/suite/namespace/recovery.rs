@@ -69,7 +69,7 @@ fn a_tree_is_restored_from_descriptions() {
     tree.remove(&ann(), "/again").unwrap();
     restore("/again", &removed);
     assert!(tree.names.tombstones().unwrap().is_empty());
-    wait(|done| tree.names.pass_id(FileId(40 << 64), done)).unwrap();
+    wait(|done| tree.names.reserve_ids_up_to(FileId(40 << 64), done)).unwrap();
     assert_eq!(tree.names.new_file_id().0 >> 64, 41);
     let files = |after, limit| -> Vec<(String, u128)> {
         let files = tree.names.all_files(after, limit).unwrap();
