@@ -1,17 +1,17 @@
-//! One-sided reading and writing, as callers see it.
+//! One-sided reads and writes, as callers see them.
 
 use std::ops::RangeInclusive;
 
+use super::caller_memory::CallerMemory;
 use super::error::RecordError;
 use super::file::RecordFile;
-use super::memory::Memory;
-use super::order::Work;
+use super::part_request::PartAction;
 use super::record::RecordId;
 use super::request::Request;
 
 impl RecordFile {
-    /// Reads bytes of a record, from the first of the range to the last, which both belong to it.
-    /// What nobody has written is zero.
+    /// Reads a byte range of a record, its last byte included. Bytes that were never written are
+    /// zero.
     pub fn read(
         &self,
         record: RecordId,
@@ -21,7 +21,7 @@ impl RecordFile {
         self.read_strided(record, range, bytes, 1)
     }
 
-    /// Writes bytes of a record, from the first of the range to the last, which both belong to it.
+    /// Writes a byte range of a record, its last byte included.
     pub fn write(
         &self,
         record: RecordId,
@@ -31,8 +31,8 @@ impl RecordFile {
         self.write_strided(record, range, bytes, 1)
     }
 
-    /// Reads bytes to memory with gaps: byte `i` of the range goes to `bytes[stride * i]`, and what
-    /// is between stays as it is.
+    /// Reads bytes to memory with gaps: byte `i` of the range goes to `bytes[stride * i]`, and the
+    /// bytes between stay unchanged.
     ///
     /// ```
     /// # use pario_records::RecordFile;
@@ -54,9 +54,9 @@ impl RecordFile {
         stride: usize,
     ) -> Result<(), RecordError> {
         check_room(&range, bytes.len(), stride)?;
-        let memory = Memory::bytes(bytes.as_mut_ptr(), stride);
-        // SAFETY: there is room for all bytes of the range, and the memory is lent until it is over.
-        unsafe { self.move_now(Work::Read, record, range, memory) }
+        let memory = CallerMemory::bytes(bytes.as_mut_ptr(), stride);
+        // SAFETY: the slice has room for the whole range and is borrowed until the call returns.
+        unsafe { self.transfer(PartAction::Read, record, range, memory) }
     }
 
     /// Writes bytes from memory with gaps: byte `i` of the range comes from `bytes[stride * i]`.
@@ -68,9 +68,9 @@ impl RecordFile {
         stride: usize,
     ) -> Result<(), RecordError> {
         check_room(&range, bytes.len(), stride)?;
-        let memory = Memory::bytes(bytes.as_ptr().cast_mut(), stride);
-        // SAFETY: as in `read_strided`; it is only read.
-        unsafe { self.move_now(Work::Write, record, range, memory) }
+        let memory = CallerMemory::bytes(bytes.as_ptr().cast_mut(), stride);
+        // SAFETY: as in `read_strided`; a write only reads the memory.
+        unsafe { self.transfer(PartAction::Write, record, range, memory) }
     }
 
     /// Starts to read. The memory, as long as the range, comes back when it is waited for.
@@ -95,9 +95,9 @@ impl RecordFile {
         mut memory: Vec<u8>,
     ) -> Result<Request<Vec<u8>>, RecordError> {
         check_room(&range, memory.len(), 1)?;
-        let place = Memory::bytes(memory.as_mut_ptr(), 1);
+        let place = CallerMemory::bytes(memory.as_mut_ptr(), 1);
         // SAFETY: the request keeps the memory, which does not move, until it is over.
-        unsafe { self.start(Work::Read, record, range, place, memory) }
+        unsafe { self.start_transfer(PartAction::Read, record, range, place, memory) }
     }
 
     /// Starts to write. The memory, as long as the range, comes back when it is waited for.
@@ -108,16 +108,16 @@ impl RecordFile {
         mut memory: Vec<u8>,
     ) -> Result<Request<Vec<u8>>, RecordError> {
         check_room(&range, memory.len(), 1)?;
-        let place = Memory::bytes(memory.as_mut_ptr(), 1);
+        let place = CallerMemory::bytes(memory.as_mut_ptr(), 1);
         // SAFETY: as in `start_read`.
-        unsafe { self.start(Work::Write, record, range, place, memory) }
+        unsafe { self.start_transfer(PartAction::Write, record, range, place, memory) }
     }
 
     /// Reads to memory of the caller, which may have gaps.
     ///
     /// # Safety
-    /// Byte `stride * i` of the memory is there for every byte `i` of the range, and is used by
-    /// nobody else meanwhile.
+    /// Byte `stride * i` of the memory is writable for every byte `i` of the range, and no other
+    /// thread uses it during the call.
     pub unsafe fn read_to(
         &self,
         record: RecordId,
@@ -126,15 +126,17 @@ impl RecordFile {
         stride: usize,
     ) -> Result<(), RecordError> {
         check_stride(stride)?;
-        // SAFETY: the caller says so.
-        unsafe { self.move_now(Work::Read, record, range, Memory::bytes(memory, stride)) }
+        // SAFETY: the caller guarantees it.
+        unsafe {
+            self.transfer(PartAction::Read, record, range, CallerMemory::bytes(memory, stride))
+        }
     }
 
     /// Writes from memory of the caller, which may have gaps.
     ///
     /// # Safety
-    /// Byte `stride * i` of the memory is there for every byte `i` of the range, and is changed by
-    /// nobody meanwhile.
+    /// Byte `stride * i` of the memory is readable for every byte `i` of the range, and does not
+    /// change during the call.
     pub unsafe fn write_from(
         &self,
         record: RecordId,
@@ -143,16 +145,16 @@ impl RecordFile {
         stride: usize,
     ) -> Result<(), RecordError> {
         check_stride(stride)?;
-        let memory = Memory::bytes(memory.cast_mut(), stride);
-        // SAFETY: the caller says so, and it is only read.
-        unsafe { self.move_now(Work::Write, record, range, memory) }
+        let memory = CallerMemory::bytes(memory.cast_mut(), stride);
+        // SAFETY: the caller guarantees it, and a write only reads the memory.
+        unsafe { self.transfer(PartAction::Write, record, range, memory) }
     }
 
     /// Starts to read to memory of the caller, which may have gaps.
     ///
     /// # Safety
-    /// Byte `stride * i` of the memory is there for every byte `i` of the range, and is used by
-    /// nobody else until the request is over.
+    /// Byte `stride * i` of the memory is writable for every byte `i` of the range, and no other
+    /// thread uses it until the request is complete.
     pub unsafe fn start_read_to(
         &self,
         record: RecordId,
@@ -161,16 +163,16 @@ impl RecordFile {
         stride: usize,
     ) -> Result<Request<()>, RecordError> {
         check_stride(stride)?;
-        let memory = Memory::bytes(memory, stride);
-        // SAFETY: the caller says so.
-        unsafe { self.start(Work::Read, record, range, memory, ()) }
+        let memory = CallerMemory::bytes(memory, stride);
+        // SAFETY: the caller guarantees it.
+        unsafe { self.start_transfer(PartAction::Read, record, range, memory, ()) }
     }
 
     /// Starts to write from memory of the caller, which may have gaps.
     ///
     /// # Safety
-    /// Byte `stride * i` of the memory is there for every byte `i` of the range, and is changed by
-    /// nobody until the request is over.
+    /// Byte `stride * i` of the memory is readable for every byte `i` of the range, and does not
+    /// change until the request is complete.
     pub unsafe fn start_write_from(
         &self,
         record: RecordId,
@@ -179,19 +181,19 @@ impl RecordFile {
         stride: usize,
     ) -> Result<Request<()>, RecordError> {
         check_stride(stride)?;
-        let memory = Memory::bytes(memory.cast_mut(), stride);
-        // SAFETY: the caller says so, and it is only read.
-        unsafe { self.start(Work::Write, record, range, memory, ()) }
+        let memory = CallerMemory::bytes(memory.cast_mut(), stride);
+        // SAFETY: the caller guarantees it, and a write only reads the memory.
+        unsafe { self.start_transfer(PartAction::Write, record, range, memory, ()) }
     }
 
     /// Waits until everything is over that this process has started on the file. What came of it,
     /// each request says.
     pub fn wait_for_all(&self) {
-        self.shared.wait_for_all();
+        self.file.wait_for_all();
     }
 }
 
-/// Whether memory has room for a range.
+/// Checks that a caller's memory has the length that a range needs.
 fn check_room(range: &RangeInclusive<u64>, room: usize, stride: usize) -> Result<(), RecordError> {
     check_stride(stride)?;
     if range.is_empty() {
@@ -204,15 +206,15 @@ fn check_room(range: &RangeInclusive<u64>, room: usize, stride: usize) -> Result
         return Ok(());
     }
     Err(RecordError::Invalid(format!(
-        "bytes {lo} to {hi} of a record with a stride of {stride} are {needed} bytes of memory, and \
-         {room} were given"
+        "bytes {lo} to {hi} of the record need {needed} bytes of memory at a stride of {stride}; the \
+         caller gave {room}"
     )))
 }
 
-/// Strides begin at 1.
+/// Fails for a stride of 0.
 pub(super) fn check_stride(stride: usize) -> Result<(), RecordError> {
     if stride == 0 {
-        let text = "a stride of 0: 1 means that the memory has no gaps".to_owned();
+        let text = "the access has a stride of 0; give 1 for memory without gaps".to_owned();
         return Err(RecordError::Invalid(text));
     }
     Ok(())

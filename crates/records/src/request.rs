@@ -1,11 +1,11 @@
-//! Accesses that were started: what they wait for, and the memory that they use meanwhile.
+//! Started accesses: the tasks they wait for, and the memory they use.
 
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::deferred::{DeferredTask, hasten_all};
 use super::error::RecordError;
-use super::later::{Later, hasten_all};
 
 /// An access that was started, with the memory that it uses. The memory comes back from
 /// [`wait`](Self::wait). Whoever drops the request lets the access go on, and learns no more of it.
@@ -44,7 +44,7 @@ pub struct Progress {
     state: Mutex<(usize, Option<RecordError>)>,
     is_over: Condvar,
     /// Tasks that whoever waits does itself.
-    later: Mutex<Vec<Arc<Later>>>,
+    later: Mutex<Vec<Arc<DeferredTask>>>,
 }
 
 /// A task that is not over; it is when this is dropped.
@@ -74,7 +74,7 @@ impl Progress {
     }
 
     /// A task was begun that is left to whoever waits.
-    pub fn leave(&self, later: Arc<Later>) {
+    pub fn leave(&self, later: Arc<DeferredTask>) {
         self.later.lock().push(later);
     }
 
@@ -122,19 +122,19 @@ impl Drop for Task {
 
 /// How many accesses are under way: who removes something waits until none is.
 #[derive(Debug, Default)]
-pub struct Gate {
+pub struct AccessCounter {
     count: Mutex<usize>,
     is_empty: Condvar,
 }
 
 /// An access that is under way.
 #[derive(Debug)]
-pub struct Passage(Arc<Gate>);
+pub struct AccessGuard(Arc<AccessCounter>);
 
-impl Gate {
-    pub fn enter(self: &Arc<Self>) -> Passage {
+impl AccessCounter {
+    pub fn enter(self: &Arc<Self>) -> AccessGuard {
         *self.count.lock() += 1;
-        Passage(self.clone())
+        AccessGuard(self.clone())
     }
 
     /// Waits until nobody is inside.
@@ -149,7 +149,7 @@ impl Gate {
     }
 }
 
-impl Drop for Passage {
+impl Drop for AccessGuard {
     fn drop(&mut self) {
         let mut count = self.0.count.lock();
         *count -= 1;

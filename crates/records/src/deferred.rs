@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::workers::{Crew, Task};
+use super::worker_pool::{PoolTask, WorkerPool};
 
 /// How long nobody has to come until a thread does it.
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// Something that is done once, by whoever comes first.
-pub struct Later(Mutex<Option<Task>>);
+pub struct DeferredTask(Mutex<Option<PoolTask>>);
 
 /// What is left to be done, and since when; also what was done meanwhile, until somebody looks.
 struct Left {
-    queue: Mutex<VecDeque<(Instant, Arc<Later>)>>,
+    queue: Mutex<VecDeque<(Instant, Arc<DeferredTask>)>>,
     is_more: Condvar,
     /// Whether there is a thread that looks, when that was tried.
     is_watched: OnceLock<bool>,
@@ -34,7 +34,7 @@ static LEFT: Left = Left {
     is_watched: OnceLock::new(),
 };
 
-impl Later {
+impl DeferredTask {
     /// Leaves something to be done.
     pub fn new(task: impl FnOnce() + Send + 'static) -> Arc<Self> {
         let later = Arc::new(Self(Mutex::new(Some(Box::new(task)))));
@@ -63,7 +63,7 @@ impl Later {
     pub fn hasten(&self) {
         let task = self.0.lock().take();
         if let Some(task) = task {
-            Crew::Asking.submit(task);
+            WorkerPool::RemoteAccess.submit(task);
         }
     }
 
@@ -106,7 +106,7 @@ fn watch() {
     }
 }
 
-impl fmt::Debug for Later {
+impl fmt::Debug for DeferredTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.is_taken() { "Later(taken)" } else { "Later" })
     }
@@ -126,7 +126,7 @@ mod tests {
     fn it_is_done_once() {
         for _ in 0..100 {
             let (done, times) = channel();
-            let later = Later::new(move || done.send(()).unwrap());
+            let later = DeferredTask::new(move || done.send(()).unwrap());
             thread::scope(|scope| {
                 scope.spawn(|| later.run());
                 scope.spawn(|| later.hasten());
@@ -143,7 +143,7 @@ mod tests {
             let (done, by) = channel();
             let progress = Progress::new();
             let task = progress.task();
-            progress.leave(Later::new(move || {
+            progress.leave(DeferredTask::new(move || {
                 done.send(thread::current().id()).unwrap();
                 task.over(Ok(()));
             }));
@@ -154,15 +154,15 @@ mod tests {
 
     #[test]
     fn a_thread_does_what_is_hastened_or_what_nobody_comes_for() {
-        let ways: [fn(&Later); 3] = [|_| {}, Later::hasten, |_| hasten_all()];
+        let ways: [fn(&DeferredTask); 3] = [|_| {}, DeferredTask::hasten, |_| hasten_all()];
         for way in ways.into_iter().cycle().take(30) {
             let (done, by) = channel::<ThreadId>();
-            let later = Later::new(move || done.send(thread::current().id()).unwrap());
+            let later = DeferredTask::new(move || done.send(thread::current().id()).unwrap());
             way(&later);
             assert_ne!(by.recv_timeout(LONG).unwrap(), thread::current().id());
             assert!(later.is_taken());
             // What was done is forgotten on the way.
-            Later::new(|| {}).run();
+            DeferredTask::new(|| {}).run();
         }
     }
 }

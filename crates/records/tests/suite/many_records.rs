@@ -1,4 +1,4 @@
-//! Very many records.
+//! Ten thousand records in one file.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use crate::ranks::together;
 
 const COUNT: usize = 10_000;
 
-/// No more than a guard against what takes quadratic time.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// A time limit that only an algorithm of quadratic time exceeds.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 #[test]
-fn ten_thousand_records_are_made_found_and_destroyed_fast() {
+fn ten_thousand_records_are_created_found_and_destroyed_fast() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     let content = |record: RecordId| [record.number().to_le_bytes(); 5].concat();
@@ -22,11 +22,11 @@ fn ten_thousand_records_are_made_found_and_destroyed_fast() {
         let file = RecordFile::create(&team, &path).unwrap();
         let new: Vec<NewRecord> =
             (0..COUNT).map(|number| NewRecord::Regular(40 + number as u64 % 3)).collect();
-        let made = file.create_records(&new).unwrap();
-        for record in made.iter().skip(team.rank() as usize).step_by(4) {
+        let created = file.create_records(&new).unwrap();
+        for record in created.iter().skip(team.rank() as usize).step_by(4) {
             file.write(*record, 0..=39, &content(*record)).unwrap();
         }
-        // One by one as well: the map is not written anew each time.
+        // Also one by one: a change does not rewrite the whole map.
         for _ in 0..50 {
             file.create_record(8).unwrap();
         }
@@ -47,10 +47,10 @@ fn ten_thousand_records_are_made_found_and_destroyed_fast() {
             file.read(info.id, bytes(0, 40), &mut found).unwrap();
             assert_eq!(found.as_slice(), content(info.id));
         }
-        // Every second one, and their space is used again, as zeros.
-        let gone: Vec<RecordId> = records.iter().step_by(2).map(|info| info.id).collect();
-        file.destroy_records(&gone).unwrap();
-        let again = file.create_records(&vec![NewRecord::Regular(40); gone.len()]).unwrap();
+        // Every second record is destroyed; new ones get their space, filled with zeros.
+        let destroyed: Vec<RecordId> = records.iter().step_by(2).map(|info| info.id).collect();
+        file.destroy_records(&destroyed).unwrap();
+        let again = file.create_records(&vec![NewRecord::Regular(40); destroyed.len()]).unwrap();
         for record in again.iter().step_by(11) {
             let mut found = [1; 40];
             file.read(*record, bytes(0, 40), &mut found).unwrap();
@@ -64,8 +64,8 @@ fn ten_thousand_records_are_made_found_and_destroyed_fast() {
         file.close().unwrap();
     });
     for (before, after) in before.iter().zip(sizes()) {
-        // Longer by logs at most, which are four times as long as what is in them.
+        // Only logs may grow, to four times their content.
         assert!(after < before + before / 4, "a part has grown from {before} to {after}");
     }
-    assert!(begin.elapsed() < PATIENCE, "it took {:?}", begin.elapsed());
+    assert!(begin.elapsed() < TIME_LIMIT, "it took {:?}", begin.elapsed());
 }

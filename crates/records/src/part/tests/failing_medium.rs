@@ -1,53 +1,54 @@
-//! A medium that fails at the operation it is told, and knows what could be on a disk then.
+//! A medium in memory that fails after a number of operations, and lists what a disk could hold after
+//! a power failure.
 
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
-use super::super::Medium;
+use super::super::PartMedium;
 
 #[derive(Clone, Debug)]
-enum Operation {
+enum MediumOperation {
     Write(usize, Vec<u8>),
     SetLen(usize),
     Clear(usize, usize),
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// What is there after a power failure, in any case.
+struct MediumState {
+    /// The bytes as of the last sync.
     durable: Vec<u8>,
-    /// What was done since the last sync.
-    pending: Vec<Operation>,
-    /// What is read.
+    /// The operations since the last sync.
+    pending: Vec<MediumOperation>,
+    /// The bytes that a read returns.
     seen: Vec<u8>,
-    /// How many operations may still be done.
+    /// The number of operations that still succeed.
     left: usize,
 }
 
-/// Clones are the same memory.
+/// The medium. Clones share their bytes.
 #[derive(Clone, Debug)]
-pub struct Memory(Rc<RefCell<State>>);
+pub struct FailingMedium(Rc<RefCell<MediumState>>);
 
-impl Memory {
-    /// A memory with some bytes, which are durable, that fails after so many operations.
+impl FailingMedium {
+    /// A medium with these durable bytes, which fails after `left` operations.
     pub fn new(bytes: Vec<u8>, left: usize) -> Self {
-        let state = State { durable: bytes.clone(), pending: Vec::new(), seen: bytes, left };
+        let state = MediumState { durable: bytes.clone(), pending: Vec::new(), seen: bytes, left };
         Self(Rc::new(RefCell::new(state)))
     }
 
-    /// What is read now.
+    /// The bytes that a read returns.
     pub fn bytes(&self) -> Vec<u8> {
         self.0.borrow().seen.clone()
     }
 
-    /// How many operations are left.
+    /// The number of operations that still succeed.
     pub fn left(&self) -> usize {
         self.0.borrow().left
     }
 
-    /// What could be on the disk after a power failure: of what was not synced nothing, all, all
-    /// but one, only one, some, and the last write in part.
+    /// Lists what the disk could hold after a power failure. Of the operations since the last sync:
+    /// none, all, all but one, only one, some, and a part of the last write.
     pub fn after_power_failure(&self, random: &mut fastrand::Rng) -> Vec<Vec<u8>> {
         let state = self.0.borrow();
         let count = state.pending.len();
@@ -64,24 +65,24 @@ impl Memory {
             done.for_each(|(operation, _)| operation.apply(&mut image));
             images.push(image);
         }
-        if let Some(Operation::Write(at, bytes)) = state.pending.last() {
+        if let Some(MediumOperation::Write(at, bytes)) = state.pending.last() {
             for cut in [1, 9, 17, 33, bytes.len() / 2, bytes.len() - 1] {
                 let mut image = state.durable.clone();
                 state.pending[..count - 1].iter().for_each(|done| done.apply(&mut image));
                 let cut = cut.min(bytes.len());
-                Operation::Write(*at, bytes[..cut].to_vec()).apply(&mut image);
+                MediumOperation::Write(*at, bytes[..cut].to_vec()).apply(&mut image);
                 images.push(image);
             }
         }
         images
     }
 
-    fn act(&self, operation: Option<Operation>) -> io::Result<()> {
+    fn act(&self, operation: Option<MediumOperation>) -> io::Result<()> {
         let mut state = self.0.borrow_mut();
         let is_over = state.left == 0;
         state.left = state.left.saturating_sub(1);
         match operation {
-            // What fails may have been done all the same.
+            // A failed operation may reach the disk all the same.
             Some(operation) => {
                 if !is_over {
                     operation.apply(&mut state.seen);
@@ -94,11 +95,11 @@ impl Memory {
             }
             None => {}
         }
-        if is_over { Err(io::Error::other("the test lets this fail")) } else { Ok(()) }
+        if is_over { Err(io::Error::other("the test fails this operation")) } else { Ok(()) }
     }
 }
 
-impl Operation {
+impl MediumOperation {
     fn apply(&self, bytes: &mut Vec<u8>) {
         match self {
             Self::Write(at, more) => {
@@ -115,20 +116,20 @@ impl Operation {
     }
 }
 
-fn place(at: u64) -> usize {
+fn index(at: u64) -> usize {
     usize::try_from(at).unwrap()
 }
 
-impl Medium for Memory {
+impl PartMedium for FailingMedium {
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
         let state = self.0.borrow();
-        let found = state.seen.get(place(at)..place(at) + bytes.len());
+        let found = state.seen.get(index(at)..index(at) + bytes.len());
         bytes.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
-        self.act(Some(Operation::Write(place(at), bytes.to_vec())))
+        self.act(Some(MediumOperation::Write(index(at), bytes.to_vec())))
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -140,21 +141,21 @@ impl Medium for Memory {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.act(Some(Operation::SetLen(place(len))))
+        self.act(Some(MediumOperation::SetLen(index(len))))
     }
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
-        let end = place(at + len);
+        let end = index(at + len);
         if self.0.borrow().seen.len() < end { self.set_len(end as u64) } else { Ok(()) }
     }
 
     fn has_data(&self, at: u64, len: u64) -> bool {
         let state = self.0.borrow();
-        let end = place(at + len).min(state.seen.len());
-        state.seen.get(place(at)..end).is_some_and(|bytes| bytes.iter().any(|byte| *byte != 0))
+        let end = index(at + len).min(state.seen.len());
+        state.seen.get(index(at)..end).is_some_and(|bytes| bytes.iter().any(|byte| *byte != 0))
     }
 
     fn clear(&self, at: u64, len: u64) -> io::Result<()> {
-        self.act(Some(Operation::Clear(place(at), place(len))))
+        self.act(Some(MediumOperation::Clear(index(at), index(len))))
     }
 }

@@ -1,4 +1,4 @@
-//! Parts on other machines: long accesses, errors where the part is, and machines that are lost.
+//! Parts on other machines: long accesses, errors of the serving machine, and lost machines.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ fn content(seed: u64, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn long_accesses_are_cut_and_have_everything() {
+fn long_accesses_transfer_every_byte() {
     const LEN: usize = (37 << 20) + 5;
     for machines in [Machines::Of(1), Machines::Of(2)] {
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
@@ -31,7 +31,7 @@ fn long_accesses_are_cut_and_have_everything() {
             let mut found = vec![0; LEN];
             file.read(record, bytes(0, LEN), &mut found).unwrap();
             assert!(found == expected);
-            // From another byte on, as something started, and with gaps.
+            // From another byte on, as a started access, and with gaps.
             let read = file.start_read(record, bytes(3, LEN - 3), found).err().unwrap();
             assert!(matches!(read, RecordError::Invalid(_)), "{read:?}");
             let started = file.start_read(record, bytes(3, LEN - 3), vec![0; LEN - 3]).unwrap();
@@ -60,9 +60,9 @@ fn long_accesses_are_cut_and_have_everything() {
     }
 }
 
-/// Whoever waits for what was started does the rest of it; if nobody does, somebody else has to.
+/// The thread that waits for a started access completes it; if no thread waits, a pool thread does.
 #[test]
-fn what_was_started_is_done_whoever_comes_for_it() {
+fn started_accesses_complete_whether_or_not_a_thread_waits() {
     const PIECE: usize = 100_003;
     const PIECES: usize = 48;
     for machines in [Machines::Of(1), Machines::Of(2)] {
@@ -87,15 +87,15 @@ fn what_was_started_is_done_whoever_comes_for_it() {
                         }
                         _ => {
                             file.wait_for_all();
-                            assert!(started.is_done(), "all is over");
+                            assert!(started.is_done(), "all accesses are complete");
                         }
                     }
                 }
-                // In another thread, and the last one first.
+                // Waited for in another thread, in reverse order.
                 std::thread::scope(|scope| {
                     scope.spawn(move || waited.into_iter().rev().for_each(|one| drop(one.wait())));
                 });
-                // The last dropped ones are waited for as well.
+                // Also waits for the dropped requests.
                 file.wait_for_all();
             }
             team.barrier().unwrap();
@@ -104,7 +104,7 @@ fn what_was_started_is_done_whoever_comes_for_it() {
             for (request, content) in started.into_iter().zip(expected.chunks(PIECE)).rev() {
                 assert!(request.wait().unwrap() == content);
             }
-            // Nobody waits for these but who closes.
+            // Only `close` waits for these.
             (0..PIECES).for_each(|piece| drop(start(piece)));
             file.close().unwrap();
         });
@@ -140,7 +140,7 @@ fn a_later_job_finds_the_parts_of_all_machines() {
             let held: u64 = file.held_here(record).unwrap().iter().map(|held| held.len).sum();
             let mut all = [held];
             team.reduce(pario_team::Reduction::Sum, &mut all).unwrap();
-            assert_eq!(all[0], LEN as u64, "every block has one rank");
+            assert_eq!(all[0], LEN as u64, "each block belongs to one rank");
             file.close().unwrap();
         });
     }
@@ -151,7 +151,7 @@ fn a_later_job_finds_the_parts_of_all_machines() {
 }
 
 #[test]
-fn what_is_wrong_where_the_part_is_comes_back_with_its_path() {
+fn an_error_of_the_serving_machine_names_the_part() {
     let dir = tempfile::tempdir().unwrap();
     let part = dir.path().join("file.part1");
     let texts = |work: &(dyn Fn(&Path) + Sync)| {
@@ -186,8 +186,9 @@ fn what_is_wrong_where_the_part_is_comes_back_with_its_path() {
     });
     for error in cut.into_iter().flatten() {
         assert!(matches!(error, RecordError::Damaged(_)), "{error:?}");
-        let expected = format!("{name}: somebody has cut this part of rank 1 while it is open");
-        assert_eq!(error.to_string(), expected);
+        let expected =
+            format!("{name}: this part of rank 1 was truncated while the record file is");
+        assert!(error.to_string().starts_with(&expected), "{error}");
     }
     let replaced = texts(&|part| {
         std::fs::remove_file(part).unwrap();
@@ -196,14 +197,14 @@ fn what_is_wrong_where_the_part_is_comes_back_with_its_path() {
     assert!(replaced.iter().all(Option::is_some), "{replaced:?}");
     for error in replaced.into_iter().flatten() {
         assert!(matches!(error, RecordError::Damaged(_)), "{error:?}");
-        let expected = format!("{name}: this is no more the part that rank 1 has opened");
+        let expected = format!("{name}: another file has replaced the part that rank 1 has open");
         assert!(error.to_string().starts_with(&expected), "{error}");
     }
 }
 
-/// What one has closed is served no more, also if the others still have it.
+/// A rank that has closed a file may open it again while others still close it.
 #[test]
-fn who_closes_needs_the_others_no_more() {
+fn a_file_can_be_closed_and_opened_again_at_once() {
     for machines in EVERY_WAY {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
@@ -226,7 +227,8 @@ fn who_closes_needs_the_others_no_more() {
     }
 }
 
-/// Plays a rank that uses a record file until that fails; without a job it has nothing to do.
+/// A rank in a process of its own, which uses a record file until that fails. It does nothing unless
+/// another test starts it.
 #[test]
 fn other_process() {
     let Some((team, path)) = played() else { return };
@@ -249,20 +251,20 @@ fn other_process() {
         }
     };
     println!("says {error}");
-    // Whoever has heard of a loss has nobody to wait for.
+    // After a loss, dropping the file and the team does not wait for the other ranks.
     drop((file, team));
 }
 
-/// Kills a rank whose part others use: they hear who it was, in time.
+/// Kills a rank whose part the others use: their accesses fail with its number, in time.
 #[test]
-fn a_rank_that_is_killed_is_named_to_those_who_use_its_part() {
+fn accesses_fail_with_the_killed_rank() {
     for (machines, victim) in [(Machines::Of(1), 3), (Machines::Of(1), 0), (Machines::Of(2), 3)] {
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let path = dir.path().join("file");
         let (job, options) = (new_job(), machines.options());
         let start = |rank| {
             let role = Role { job: &job, size: 4, rank, doing: path.to_str().unwrap() };
-            Process::start("far::other_process", &role, &options(rank))
+            Process::start("other_machines::other_process", &role, &options(rank))
         };
         process::lose((0..4).map(start).collect(), victim, &format!("{machines:?}"));
     }

@@ -1,26 +1,26 @@
-//! The space of a part that nothing is in: what the map leaves over.
+//! The free space of a part: the bytes that neither the log nor a block uses.
 
 use std::collections::BTreeMap;
 
 use super::map::PartMap;
-use super::superblock::{FIRST_SPACE, PAGE, Superblock};
+use super::superblock::{FIRST_SPACE, PAGE, PartSuperblock};
 
-/// What is as long begins at a multiple of it: the page cache then has it in large pieces, which are
-/// faster.
+/// Allocations of at least this length begin at a multiple of it, because the page cache then uses
+/// large folios for them, which are faster.
 const LARGE: u64 = 1 << 20;
 
-/// Free ranges, by where they begin, and where everything is free.
+/// The free ranges of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Space {
-    /// Free ranges below the end; none touches another, and none touches the end.
+pub struct FreeSpace {
+    /// The lengths of the free ranges below `end`, by their offsets; none touches another or `end`.
     gaps: BTreeMap<u64, u64>,
-    /// From here on everything is free.
+    /// The end of the used space.
     end: u64,
 }
 
-impl Space {
-    /// What a map and a log leave over.
-    pub fn of(superblock: &Superblock, map: &PartMap) -> Self {
+impl FreeSpace {
+    /// The space that the log and the blocks of a map leave free.
+    pub fn of(superblock: &PartSuperblock, map: &PartMap) -> Self {
         let blocks = map.records.values().filter(|block| block.len > 0);
         let mut used: Vec<(u64, u64)> = blocks.map(|block| (block.offset, block.len)).collect();
         used.push((superblock.log_start, superblock.log_len));
@@ -35,8 +35,8 @@ impl Space {
         space
     }
 
-    /// Takes the first gap that is long enough, otherwise the end. Nothing if a part cannot become
-    /// so long.
+    /// Allocates from the first gap that is long enough, otherwise at the end. `None` if the part
+    /// would become too long.
     pub fn take(&mut self, len: u64) -> Option<u64> {
         if len == 0 {
             return Some(0);
@@ -60,14 +60,14 @@ impl Space {
         Some(place)
     }
 
-    /// What is between two places is free.
+    /// Makes a range free that touches no other free range.
     fn leave(&mut self, start: u64, end: u64) {
         if start < end {
             self.gaps.insert(start, end - start);
         }
     }
 
-    /// Gives back what was taken.
+    /// Frees an allocation.
     pub fn give_back(&mut self, start: u64, len: u64) {
         if len == 0 {
             return;
@@ -89,7 +89,7 @@ impl Space {
         }
     }
 
-    /// From where on everything is free.
+    /// The end of the used space.
     pub fn end(&self) -> u64 {
         self.end
     }
@@ -103,8 +103,8 @@ fn whole_pages(len: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn new() -> Space {
-        Space { gaps: BTreeMap::new(), end: FIRST_SPACE }
+    fn new() -> FreeSpace {
+        FreeSpace { gaps: BTreeMap::new(), end: FIRST_SPACE }
     }
 
     #[test]

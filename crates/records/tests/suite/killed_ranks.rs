@@ -1,4 +1,4 @@
-//! Processes that are killed between any two steps, and in the middle of them.
+//! Ranks that are killed between any two steps, and in the middle of a step.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -11,13 +11,13 @@ use crate::range::bytes;
 use crate::ranks::{new_job, together};
 
 /// The variables that make a process of this test a rank.
-const PLACE: &str = "PARIO_RECORDS_TEST_PLACE";
+const PATH: &str = "PARIO_RECORDS_TEST_PLACE";
 const JOB: &str = "PARIO_RECORDS_TEST_JOB";
 const RANK: &str = "PARIO_RECORDS_TEST_RANK";
 const RANKS: u32 = 2;
 const ROUNDS: u64 = 6;
 
-/// What is in a record.
+/// The content of a record.
 fn content(number: u64, len: u64) -> Vec<u8> {
     (0..len).map(|at| (number * 31 + at).to_le_bytes()[0]).collect()
 }
@@ -26,11 +26,11 @@ fn len_of(number: u64) -> u64 {
     number * 2500 + 1
 }
 
-/// What each rank does: it says when a step is over.
+/// The program of each rank; `say` reports a step that has ended.
 fn work(team: &Team, path: &Path, say: impl Fn(String)) -> Result<(), RecordError> {
     say("met".to_owned());
     let file = RecordFile::create(team, path)?;
-    say("made".to_owned());
+    say("file created".to_owned());
     for round in 0..ROUNDS {
         let new: Vec<u64> = (1..3).map(|which| round * 2 + which).collect();
         let records: Vec<NewRecord> = new.iter().map(|n| NewRecord::Regular(len_of(*n))).collect();
@@ -56,27 +56,27 @@ fn work(team: &Team, path: &Path, say: impl Fn(String)) -> Result<(), RecordErro
     Ok(())
 }
 
-/// A rank, in a process of its own: nothing, unless another test starts it.
+/// A rank in a process of its own. It does nothing unless another test starts it.
 #[test]
 fn rank() {
-    let Ok(place) = std::env::var(PLACE) else { return };
+    let Ok(path) = std::env::var(PATH) else { return };
     let rank = std::env::var(RANK).unwrap().parse().unwrap();
     let team = Team::meet(&std::env::var(JOB).unwrap(), RANKS, rank).unwrap();
-    let done = work(&team, Path::new(&place), |what| println!("\nstep {what}"));
+    let done = work(&team, Path::new(&path), |what| println!("\nstep {what}"));
     if let Err(error) = done {
         assert!(matches!(error, RecordError::Team(TeamError::Lost { .. })), "{error:?}");
         println!("\nlost");
     }
 }
 
-fn start(place: &Path, job: &str, rank: u32) -> Child {
+fn start(path: &Path, job: &str, rank: u32) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "killed::rank", "--nocapture", "--test-threads=1"]);
-    command.env(PLACE, place).env(JOB, job).env(RANK, rank.to_string());
+    command.args(["--exact", "killed_ranks::rank", "--nocapture", "--test-threads=1"]);
+    command.env(PATH, path).env(JOB, job).env(RANK, rank.to_string());
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Which records there are, by the steps that were over, and perhaps by the next one.
+/// The records that exist after these steps.
 fn expected(steps: &[String]) -> Vec<u64> {
     let mut records = Vec::new();
     for step in steps {
@@ -109,7 +109,7 @@ fn all_steps() -> Vec<String> {
     steps.into_inner().unwrap()
 }
 
-/// Kills one rank when it has said so many steps, and looks what is there.
+/// Kills one rank after it has reported a number of steps, and checks the file.
 fn kill_after(steps: usize, all: &[String]) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
@@ -121,7 +121,7 @@ fn kill_after(steps: usize, all: &[String]) {
     let mut said: Vec<String> = Vec::new();
     let is_step = |line: String| line.strip_prefix("step ").map(str::to_owned);
     said.extend(lines.by_ref().filter_map(is_step).take(steps));
-    // It goes on until it is gone: in the middle of the next step, or after it.
+    // The rank goes on until the signal arrives: it dies in the next step, or after it.
     ranks[victim as usize].kill().unwrap();
     said.extend(lines.filter_map(is_step));
     ranks[victim as usize].wait().unwrap();
@@ -129,7 +129,7 @@ fn kill_after(steps: usize, all: &[String]) {
     assert!(other.status.success(), "{}", String::from_utf8_lossy(&other.stderr));
     let other = String::from_utf8(other.stdout).unwrap();
     let other: Vec<String> = other.lines().filter_map(|line| is_step(line.to_owned())).collect();
-    // What one has been told, all have done.
+    // A step that one rank has reported is done on all ranks.
     let done = if other.len() > said.len() { other } else { said };
     assert_eq!(done, all[..done.len()]);
     check(&path, &done, all);
@@ -170,10 +170,10 @@ fn check(path: &Path, done: &[String], all: &[String]) {
 }
 
 #[test]
-fn whatever_was_said_to_be_done_is_there_after_a_kill() {
+fn reported_steps_survive_a_kill() {
     let all = all_steps();
     assert!(all.len() > 15, "{all:?}");
-    // Whoever is gone before all have met is waited for, for a minute.
+    // From the first step on: the others wait a minute for a rank that dies before they have met.
     for steps in 1..=all.len() {
         kill_after(steps, &all);
     }

@@ -1,63 +1,63 @@
-//! Memory of callers: where the elements of an access are.
+//! The memory of a caller that an access reads or fills.
 
-/// Memory of a caller: element `i` of an access, which has so many bytes, is `stride * i` elements
+/// The memory of a caller: element `i` of an access, of `each` bytes, lies `stride * i` elements
 /// behind the first. Elements need not be aligned.
 #[derive(Clone, Copy, Debug)]
-pub struct Memory {
+pub struct CallerMemory {
     pub start: *mut u8,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub each: usize,
     pub stride: usize,
 }
 
-// SAFETY: who makes it hands the memory over until the access is over.
-unsafe impl Send for Memory {}
+// SAFETY: the creator hands the memory over until the access is complete.
+unsafe impl Send for CallerMemory {}
 
-impl Memory {
-    /// Bytes, which may have gaps between them.
+impl CallerMemory {
+    /// Describes memory of single bytes, which may have gaps between them.
     pub fn bytes(start: *mut u8, stride: usize) -> Self {
         Self { start, each: 1, stride }
     }
 
-    /// Whether there are no gaps.
+    /// Whether the elements have no gaps between them.
     pub fn is_dense(&self) -> bool {
         self.stride == 1
     }
 
-    /// Where a byte of the access is, if there are no gaps.
+    /// The address of a byte of the access, if the memory has no gaps.
     ///
     /// # Safety
-    /// The memory is there.
+    /// The memory covers this byte.
     pub unsafe fn at(&self, here: usize) -> *mut u8 {
-        debug_assert!(self.is_dense(), "bytes that follow each other");
-        // SAFETY: the caller says so.
+        debug_assert!(self.is_dense(), "only dense memory has an address for each byte");
+        // SAFETY: the caller guarantees it.
         unsafe { self.start.add(here) }
     }
 
-    /// Takes whole elements from the memory, from a byte of the access on.
+    /// Copies whole elements from the memory, from a byte of the access on.
     ///
     /// # Safety
-    /// They are there, and nobody changes them.
+    /// The memory covers them, and no thread changes them.
     pub unsafe fn gather(&self, here: usize, bytes: &mut [u8]) {
         for (number, element) in bytes.chunks_exact_mut(self.each).enumerate() {
-            // SAFETY: the caller says so.
+            // SAFETY: the caller guarantees it.
             unsafe {
                 self.element(here, number).copy_to_nonoverlapping(element.as_mut_ptr(), self.each)
             }
         }
     }
 
-    /// Puts whole elements to the memory, from a byte of the access on.
+    /// Copies whole elements to the memory, from a byte of the access on.
     ///
     /// # Safety
-    /// There is room for them, which nobody uses.
+    /// The memory has room for them, and no other thread uses it.
     pub unsafe fn scatter(&self, here: usize, bytes: &[u8]) {
         if self.is_dense() {
-            // SAFETY: the caller says so.
+            // SAFETY: the caller guarantees it.
             return unsafe { self.at(here).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         }
         for (number, element) in bytes.chunks_exact(self.each).enumerate() {
-            // SAFETY: the caller says so.
+            // SAFETY: the caller guarantees it.
             unsafe {
                 self.element(here, number).copy_from_nonoverlapping(element.as_ptr(), self.each)
             }
@@ -65,9 +65,9 @@ impl Memory {
     }
 
     /// # Safety
-    /// It is there.
+    /// The memory covers this element.
     unsafe fn element(&self, here: usize, number: usize) -> *mut u8 {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller guarantees it.
         unsafe { self.start.add((here / self.each + number) * self.each * self.stride) }
     }
 }
