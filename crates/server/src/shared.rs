@@ -26,7 +26,7 @@ use crate::node::describer::Describer;
 use crate::node::janitor::Janitor;
 use crate::node::missing_namespace::Rebuild;
 use crate::open_files::OpenFiles;
-use crate::operation::Registry;
+use crate::operation::OperationRegistry;
 use crate::peers::Peers;
 use crate::processing::Calls;
 use crate::record_locks::RecordLocks;
@@ -57,7 +57,7 @@ pub struct Shared {
     pub requests: RequestMeter,
     pub job_memories: JobMemories,
     /// What can be done with extents here.
-    pub operations: Arc<Registry>,
+    pub operations: Arc<OperationRegistry>,
     /// What is being done with extents here.
     pub calls: Calls,
     pub peers: Peers,

@@ -7,7 +7,7 @@ use super::{Found, MissingNamespace, Node};
 use crate::config::Config;
 use crate::error::NodeError;
 use crate::namespace::Clock;
-use crate::operation::{Operation, Registry};
+use crate::operation::{Operation, OperationRegistry};
 
 /// Where a node keeps its data if nobody says where: in the current directory.
 const DEFAULT_DATA: &str = "pario-data";
@@ -26,7 +26,7 @@ const DEFAULT_DATA: &str = "pario-data";
 /// ```
 #[derive(Debug, Default)]
 pub struct NodeBuilder {
-    operations: Arc<Registry>,
+    operations: Arc<OperationRegistry>,
     data: Option<PathBuf>,
     cluster: Option<(Config, String)>,
     missing_namespace: MissingNamespace,

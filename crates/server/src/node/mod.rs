@@ -49,7 +49,7 @@ use crate::limits::Quotas;
 use crate::metadata::{MetadataError, Redb};
 use crate::namespace::{Clock, Namespace};
 use crate::open_files::OpenFiles;
-use crate::operation::Registry;
+use crate::operation::OperationRegistry;
 use crate::peers::{Peers, REQUESTS};
 use crate::private_files;
 use crate::processing::Calls;
@@ -126,7 +126,7 @@ impl Node {
     fn launch(
         config: &Config,
         node: &str,
-        operations: Arc<Registry>,
+        operations: Arc<OperationRegistry>,
         found: Found,
         (missing_namespace, clock): (MissingNamespace, Clock),
     ) -> Result<Self, NodeError> {
@@ -323,7 +323,7 @@ impl Node {
     }
 
     /// What the node can do with extents. More can be added while it runs.
-    pub fn operations(&self) -> &Arc<Registry> {
+    pub fn operations(&self) -> &Arc<OperationRegistry> {
         &self.shared.operations
     }
 

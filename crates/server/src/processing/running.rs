@@ -17,7 +17,7 @@ use super::outbox::{Due, Outbox};
 use super::timeline::{Timeline, now_ns};
 use crate::disks::NodeDisk;
 use crate::limits::Share;
-use crate::operation::{Call, Operation, Scratch, Task};
+use crate::operation::{Operation, OperationCall, OperationTask, Scratch};
 use crate::reporter::Reporter;
 use crate::shared::{Shared, Ticket};
 
@@ -35,7 +35,7 @@ pub struct Running {
     pub work: ProcessWork,
     parameters: Bulk,
     pub operation: Arc<dyn Operation>,
-    task: OnceLock<Box<dyn Task>>,
+    task: OnceLock<Box<dyn OperationTask>>,
     /// The extents that the task has chosen, if it has.
     chosen: OnceLock<Vec<ExtentPlacement>>,
     /// One for each compute thread.
@@ -119,7 +119,7 @@ impl Running {
         let disks = &self.shared.disks;
         let is_here = |part: &SubfileLocation| disks.number_of(part.disk).is_ok();
         let here: Vec<bool> = self.work.parts.iter().map(is_here).collect();
-        match self.operation.prepare(&Call::new(&self.parameters, &here)) {
+        match self.operation.prepare(&OperationCall::new(&self.parameters, &here)) {
             Ok(task) => {
                 if let Some(chosen) = task.extents() {
                     if let Err(failure) = self.chosen_share.lock().resize(chosen.len() as u64) {
@@ -135,7 +135,7 @@ impl Running {
     }
 
     /// The task, once it is made.
-    pub fn task(&self) -> Option<&dyn Task> {
+    pub fn task(&self) -> Option<&dyn OperationTask> {
         self.task.get().map(Box::as_ref)
     }
 
@@ -206,7 +206,7 @@ impl Running {
     /// How many extents set out together: fewer if they are long, one if it is not known how long
     /// they are, or if parts of others are wanted with them.
     pub fn company(&self, first: Option<ExtentPlacement>) -> usize {
-        let wants = |place| self.task().is_none_or(|task| !task.wants(place).is_empty());
+        let wants = |place| self.task().is_none_or(|task| !task.neighbours(place).is_empty());
         if first.is_none_or(wants) {
             return 1;
         }

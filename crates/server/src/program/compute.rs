@@ -7,7 +7,7 @@ use pario_flow::Continuation;
 
 use super::process::{Calling, Company};
 use super::visit::{Visit, stored};
-use crate::operation::{Outcome, Scratch, Seen};
+use crate::operation::{ExtentInput, ExtentOutput, Scratch};
 use crate::processing::{Awaited, Running};
 
 /// A compute thread.
@@ -67,9 +67,9 @@ impl Compute {
             running.with_scratch(number, |scratch| show(visit, number, scratch))
         }));
         match shown {
-            Ok(Some(Ok(Outcome::Result(bytes)))) => running.put(number, Some(place), bytes),
-            Ok(Some(Ok(made @ Outcome::Extent { .. }))) => visit.made = Some(made.into()),
-            Ok(Some(Ok(Outcome::Nothing)) | None) => {}
+            Ok(Some(Ok(ExtentOutput::Result(bytes)))) => running.put(number, Some(place), bytes),
+            Ok(Some(Ok(made @ ExtentOutput::Extent { .. }))) => visit.made = Some(made.into()),
+            Ok(Some(Ok(ExtentOutput::Nothing)) | None) => {}
             Ok(Some(Err(why))) => running.fail_at(Some(place), why),
             Err(panic) => running.fail_at(Some(place), told(panic.as_ref())),
         }
@@ -92,16 +92,17 @@ impl Compute {
 }
 
 /// Shows an extent to the task; nothing comes of one that is not there, unless the task wants it.
-fn show(visit: &Visit, thread: usize, scratch: &mut Scratch) -> Result<Outcome, String> {
+fn show(visit: &Visit, thread: usize, scratch: &mut Scratch) -> Result<ExtentOutput, String> {
     let running = &visit.running;
-    let Some(task) = running.task() else { return Ok(Outcome::Nothing) };
+    let Some(task) = running.task() else { return Ok(ExtentOutput::Nothing) };
     let extent = visit.found.as_ref().and_then(Option::as_ref);
-    if extent.is_none() && !task.sees_absent() {
-        return Ok(Outcome::Nothing);
+    if extent.is_none() && !task.includes_absent() {
+        return Ok(ExtentOutput::Nothing);
     }
     let neighbours = visit.neighbours();
-    let seen = Seen { place: visit.place, extent: extent.map(stored), neighbours: &neighbours };
-    running.timed_computing(thread, &running.work.operation, || task.see(&seen, scratch))
+    let (placement, extent) = (visit.place, extent.map(stored));
+    let input = ExtentInput { placement, extent, neighbours: &neighbours };
+    running.timed_computing(thread, &running.work.operation, || task.process(&input, scratch))
 }
 
 /// What panics is the end of the call and of nothing else.

@@ -9,7 +9,7 @@ use super::process::{Opened, Opening};
 use super::storage::Storage;
 use super::visit::{Visit, read_extent, stored};
 use crate::disks::NodeDisk;
-use crate::operation::Outcome;
+use crate::operation::ExtentOutput;
 use crate::processing::{OpenPart, Running};
 
 impl Storage {
@@ -35,8 +35,8 @@ impl Storage {
         let running = visit.running.clone();
         if let Some(made) = made
             && !running.is_stopped()
-            && let Outcome::Extent { place, header, body } = made.as_ref()
-            && let Err(failure) = write(&running, *place, header, body)
+            && let ExtentOutput::Extent { placement, header, body } = made.as_ref()
+            && let Err(failure) = write(&running, *placement, header, body)
         {
             running.fail(failure);
         }
@@ -138,9 +138,9 @@ fn missing_target(running: &Running, place: ExtentPlacement, why: &str) -> Failu
 impl Visit {
     /// The storage thread of the disk for what was made of the extent.
     pub fn target_thread(&self) -> usize {
-        let Some(Outcome::Extent { place, .. }) = self.made.as_deref() else { return 0 };
+        let Some(ExtentOutput::Extent { placement, .. }) = self.made.as_deref() else { return 0 };
         let target = self.running.work.target.as_ref();
-        let part = target.and_then(|target| target.parts.get(place.subfile.0 as usize));
+        let part = target.and_then(|target| target.parts.get(placement.subfile.0 as usize));
         let disks = &self.running.shared.disks;
         let number = part.and_then(|part| disks.number_of(part.disk).ok());
         number.map_or(0, |number| disks.disk(number).thread)

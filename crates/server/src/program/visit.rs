@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::here::stays_here;
 use super::reader::reader_of;
 use crate::disks::NodeDisk;
-use crate::operation::{Outcome, Stored, Wanted};
+use crate::operation::{ExtentBytes, ExtentOutput, NeighbourRequest};
 use crate::processing::{Awaited, OpenPart, Running, now_ns};
 
 /// An extent on its way.
@@ -29,14 +29,14 @@ pub struct Visit {
     /// What the task wants to see with it, if it wants something.
     wants: Option<Arc<Wants>>,
     /// What the task has made of it, if that is to be written.
-    pub made: Option<Arc<Outcome>>,
+    pub made: Option<Arc<ExtentOutput>>,
     /// When the last fetched part arrived, if the call is traced.
     ready_ns: u64,
 }
 
 /// Parts of other extents that a task wants to see with one.
 struct Wants {
-    wanted: Vec<Wanted>,
+    wanted: Vec<NeighbourRequest>,
     /// As far as they are there.
     gathered: Mutex<Vec<Option<Bulk>>>,
 }
@@ -64,7 +64,7 @@ impl Visit {
     /// An extent that sets out.
     pub fn new(running: Arc<Running>, part: usize, place: ExtentPlacement) -> Self {
         let task = running.task();
-        let wanted = task.map_or_else(Vec::new, |task| task.wants(place));
+        let wanted = task.map_or_else(Vec::new, |task| task.neighbours(place));
         let wants = (!wanted.is_empty()).then(|| {
             let gathered = Mutex::new(vec![None; wanted.len()]);
             Arc::new(Wants { wanted, gathered })
@@ -82,8 +82,8 @@ impl Visit {
         if let Some(wants) = &self.wants {
             let mut gathered = wants.gathered.lock();
             for (wanted, slot) in wants.wanted.iter().zip(gathered.iter_mut()) {
-                let Some(part) = running.part_of(wanted.place) else { continue };
-                if let Some(extent) = at_hand(&running.parts()[part], wanted.place) {
+                let Some(part) = running.part_of(wanted.placement) else { continue };
+                if let Some(extent) = at_hand(&running.parts()[part], wanted.placement) {
                     *slot = cut(running, wanted, extent.as_ref());
                 }
             }
@@ -127,7 +127,7 @@ impl Visit {
         let wish = usize::try_from(number).ok()?.checked_sub(1).zip(self.wants.clone());
         let wish = wish.map(|(number, wants)| Wish { wants, number });
         let (is_there, place) = match &wish {
-            Some(wish) => (wish.is_fulfilled(), wish.wanted().place),
+            Some(wish) => (wish.is_fulfilled(), wish.wanted().placement),
             None => (self.found.is_some(), self.place),
         };
         let part = self.running.part_of(place);
@@ -174,7 +174,7 @@ impl Visit {
 }
 
 impl Wish {
-    fn wanted(&self) -> &Wanted {
+    fn wanted(&self) -> &NeighbourRequest {
         &self.wants.wanted[self.number]
     }
 
@@ -195,7 +195,7 @@ impl Piece {
 
     /// The reader that fetches it.
     pub fn reader(&self) -> usize {
-        let place = self.wish.as_ref().map_or(self.visit.place, |wish| wish.wanted().place);
+        let place = self.wish.as_ref().map_or(self.visit.place, |wish| wish.wanted().placement);
         self.part.map_or(0, |part| reader_of(self.visit.running.parts()[part].disk, place))
     }
 
@@ -206,7 +206,7 @@ impl Piece {
             return self;
         }
         match (&self.wish, self.part) {
-            (Some(wish), Some(part)) => match read(&running, part, wish.wanted().place) {
+            (Some(wish), Some(part)) => match read(&running, part, wish.wanted().placement) {
                 Ok(extent) => wish.fulfil(cut(&running, wish.wanted(), extent.as_ref())),
                 Err(failure) => running.fail(failure),
             },
@@ -228,7 +228,7 @@ impl Piece {
     /// The node that has it, as far as this node knows the others.
     fn node(&self) -> Option<(SubfileLocation, usize)> {
         let running = &self.visit.running;
-        let place = self.wish.as_ref()?.wanted().place;
+        let place = self.wish.as_ref()?.wanted().placement;
         let part = running.work.parts.get(place.subfile.0 as usize).copied()?;
         let (node, _) = running.shared.map.read().disk(part.disk)?;
         Some((part, usize::try_from(node).ok()?))
@@ -241,13 +241,17 @@ impl Piece {
         };
         let wanted = wish.wanted();
         let Some((part, node)) = self.node() else {
-            running.fail_at(Some(wanted.place), "no node of the cluster has it".to_owned());
+            running.fail_at(Some(wanted.placement), "no node of the cluster has it".to_owned());
             return then(self);
         };
         let request = ProcessRequest::Cut {
             grant: running.shared.reissue(&running.work.grant),
             operation: running.work.operation.clone(),
-            pieces: vec![CutPiece { place: wanted.place, part, what: wanted.what.clone() }],
+            pieces: vec![CutPiece {
+                place: wanted.placement,
+                part,
+                what: wanted.selection.clone(),
+            }],
         };
         let peers = running.clone();
         peers.shared.peers.ask_then(node, Request::Process(request), move |answer| {
@@ -303,19 +307,19 @@ pub fn read_extent(
 }
 
 /// The part of an extent that a task wants to see.
-fn cut(running: &Running, wanted: &Wanted, extent: Option<&Extent>) -> Option<Bulk> {
-    match running.operation.cut(&wanted.what, extent.map(stored)) {
+fn cut(running: &Running, wanted: &NeighbourRequest, extent: Option<&Extent>) -> Option<Bulk> {
+    match running.operation.cut(&wanted.selection, extent.map(stored)) {
         Ok(bytes) => Some(Bulk::from(bytes)),
         Err(why) => {
-            running.fail_at(Some(wanted.place), why);
+            running.fail_at(Some(wanted.placement), why);
             None
         }
     }
 }
 
 /// Header and body.
-pub fn stored(extent: &Extent) -> Stored<'_> {
-    Stored { header: extent.header(), body: extent.body() }
+pub fn stored(extent: &Extent) -> ExtentBytes<'_> {
+    ExtentBytes { header: extent.header(), body: extent.body() }
 }
 
 /// Bytes of header and body.
