@@ -211,9 +211,7 @@ impl OpenedFile {
         expected: Expected,
     ) -> Result<Expected> {
         let rank = ticket.rank;
-        let place = |range: &AccessRange| {
-            Expected::CoordinationState(range.offset.into(), range.len.into())
-        };
+        let place = |range: &AccessRange| Expected::Range(range.offset.into(), range.len.into());
         Ok(match result {
             Ok(CallOutcome::Done) => Expected::Done,
             Ok(CallOutcome::At(offset)) => Expected::At((*offset).into()),
@@ -232,10 +230,10 @@ impl OpenedFile {
                     // The file may have had fewer bytes than expected.
                     Some(read) => {
                         ensure!(range.len == read.len() as u64, "{range:?} was not read");
-                        let Expected::CoordinationState(_, len) = expected else {
+                        let Expected::Range(_, len) = expected else {
                             return Ok(place(range));
                         };
-                        Expected::CoordinationState(range.offset.into(), len)
+                        Expected::Range(range.offset.into(), len)
                     }
                     None => place(range),
                 }

@@ -1,64 +1,64 @@
-//! A process: how far it has come, and what the library keeps for it.
+//! A process: its stage, and the state that the library keeps for it.
 
 use pario_team::simulation::Board;
 
-use super::plan::{Place, Said};
+use super::plan::{ProcessSpec, RoundCall};
 
 /// A process of the job.
-pub struct Process {
-    pub place: Place,
-    pub stage: Stage,
+pub struct SimulatedProcess {
+    pub spec: ProcessSpec,
+    pub stage: ProcessStage,
     /// The board of its machine, as it sees it.
     pub board: Option<Board>,
-    pub program: Vec<Said>,
+    pub program: Vec<RoundCall>,
     pub next: usize,
-    /// How often it calls again when a call has failed.
+    /// How many times it calls again after a failed call.
     pub retries: u32,
-    /// It waits before this call, or before it comes, until nothing else can happen.
+    /// Where it stalls until nothing else can happen.
     pub stall: Option<Stall>,
-    /// Its captain is gone, and it has not noticed.
+    /// Whether its leader is gone, and it has not noticed.
     pub is_orphan: bool,
 }
 
-/// Where a process is.
+/// The stage of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum ProcessStage {
     /// It was not started.
-    Away,
-    /// The host is asked whether it may come.
-    Asking,
-    /// It may, and has not said on the board that it is here.
-    Invited,
-    /// It waits until all are here.
+    NotStarted,
+    /// The leader asks the coordinator whether it may join.
+    Joining,
+    /// It may join, and is not on the board yet.
+    Admitted,
+    /// It waits until all ranks have come.
     Gathering,
     /// It is between two calls.
     Ready,
-    /// It has written what it calls in a round.
+    /// It has written its call of a round.
     Written(u32),
     /// It has come to a round.
     Waiting(u32),
-    /// The round is over, and it has read what so many ranks have told.
+    /// The round is over; it has read the slots of this many ranks.
     Reading(u32, u32),
     /// It has left.
     Left,
     /// It was killed.
     Killed,
-    /// It was never let in.
-    Absent,
+    /// It was never admitted.
+    Refused,
 }
 
-/// When a process keeps all others waiting.
+/// Where a process stalls, while all others wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stall {
     Start,
     Call(usize),
 }
 
-impl Process {
-    pub fn new(place: Place, program: Vec<Said>) -> Self {
+impl SimulatedProcess {
+    pub fn new(spec: ProcessSpec, program: Vec<RoundCall>) -> Self {
         Self {
-            place,
-            stage: Stage::Away,
+            spec,
+            stage: ProcessStage::NotStarted,
             board: None,
             program,
             next: 0,
@@ -68,16 +68,22 @@ impl Process {
         }
     }
 
-    /// Whether it was let in, or asks for it, and has not ended.
-    pub fn is_there(&self) -> bool {
-        !matches!(self.stage, Stage::Away | Stage::Left | Stage::Killed | Stage::Absent)
+    /// Whether it has started, and has not ended.
+    pub fn is_alive(&self) -> bool {
+        !matches!(
+            self.stage,
+            ProcessStage::NotStarted
+                | ProcessStage::Left
+                | ProcessStage::Killed
+                | ProcessStage::Refused
+        )
     }
 
-    /// Whether it keeps the others waiting.
+    /// Whether it stalls now.
     pub fn is_stalled(&self) -> bool {
         match self.stall {
-            Some(Stall::Start) => self.stage == Stage::Away,
-            Some(Stall::Call(next)) => self.stage == Stage::Ready && self.next == next,
+            Some(Stall::Start) => self.stage == ProcessStage::NotStarted,
+            Some(Stall::Call(next)) => self.stage == ProcessStage::Ready && self.next == next,
             None => false,
         }
     }

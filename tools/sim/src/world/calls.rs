@@ -130,9 +130,7 @@ impl World {
             Ok(AccessRange { offset: state.pointer, len: transfer.len })
         };
         let given = match placed {
-            Ok(AccessRange { offset, len }) => {
-                Expected::CoordinationState(offset.into(), len.into())
-            }
+            Ok(AccessRange { offset, len }) => Expected::Range(offset.into(), len.into()),
             Err(_) => Expected::Refused,
         };
         if let Some(opening) = &mut self.opening {

@@ -1,235 +1,247 @@
-//! What captains and the host do.
+//! The events of machine leaders and of the coordinator.
 
 use anyhow::{Context, Result, bail, ensure};
 use pario_team::simulation::{CoordinatorReply, CoordinatorRequest, RoundEnd};
 
-use super::{HOST, World};
-use crate::team::machine::{Down, Duty, Machine, Up, What};
-use crate::team::process::Stage;
+use super::{COORDINATOR_MACHINE, TeamWorld};
+use crate::team::machine::{
+    LeaderState, RequestPurpose, SimulatedMachine, ToCoordinator, ToLeader,
+};
+use crate::team::process::ProcessStage;
 
-impl World {
-    /// The host hears the next thing from a machine, and answers.
-    pub(super) fn tell_host(&mut self, machine: usize) -> Result<()> {
-        let host = self.host.as_mut().context("the host is there")?;
+impl TeamWorld {
+    /// Delivers the next message of a machine to the coordinator, and sends its replies.
+    pub(super) fn deliver_to_coordinator(&mut self, machine: usize) -> Result<()> {
+        let coordinator = self.coordinator.as_mut().context("the coordinator is there")?;
         let Some(up) = self.machines[machine].link.up.pop_front() else { return Ok(()) };
-        let answers = match up {
-            Up::Ask(what, question) => {
-                let come = match &question {
-                    CoordinatorRequest::Join { rank, leader: captain, .. } => {
-                        Some((*rank, *captain))
-                    }
+        let replies = match up {
+            ToCoordinator::Request(purpose, request) => {
+                let join = match &request {
+                    CoordinatorRequest::Join { rank, leader, .. } => Some((*rank, *leader)),
                     _ => None,
                 };
-                self.machines[machine].is_following |= what == What::Follow;
-                let answers = host.ask(machine, question, (machine, what));
-                if let (Some((rank, captain)), What::Come(process)) = (come, what) {
-                    let of_come = answers.iter().find(|(ticket, _)| *ticket == (machine, what));
-                    let is_accepted = match of_come {
+                self.machines[machine].has_all_news |= purpose == RequestPurpose::News;
+                let replies = coordinator.ask(machine, request, (machine, purpose));
+                if let (Some((rank, leader)), RequestPurpose::Join(process)) = (join, purpose) {
+                    let of_join = replies.iter().find(|(ticket, _)| *ticket == (machine, purpose));
+                    let is_accepted = match of_join {
                         Some((_, CoordinatorReply::Accepted { .. })) => true,
                         Some(_) => false,
-                        None => bail!("process {process} is not answered"),
+                        None => bail!("process {process} gets no reply"),
                     };
-                    self.model.decide(rank, (process, captain), is_accepted)?;
+                    self.model.decide(rank, (process, leader), is_accepted)?;
                     self.machines[machine].has_joined |= is_accepted;
                 }
-                answers
+                replies
             }
-            Up::Gone => {
+            ToCoordinator::LeaderGone => {
                 self.machines[machine].is_gone = true;
-                host.gone(&machine)
+                coordinator.gone(&machine)
             }
         };
-        for ((number, what), answer) in answers {
+        for ((number, purpose), reply) in replies {
             let machine = &mut self.machines[number];
-            ensure!(!machine.is_gone, "machine {number} is gone, and answered: {answer:?}");
-            if let CoordinatorReply::News(news) = &answer {
-                machine.is_told(news);
+            ensure!(!machine.is_gone, "machine {number} is gone, and gets a reply: {reply:?}");
+            if let CoordinatorReply::News(news) = &reply {
+                machine.receive_news(news);
             }
-            machine.link.answer(what, answer);
+            machine.link.reply(purpose, reply);
         }
         Ok(())
     }
 
-    /// A captain hears the next thing from the host.
-    pub(super) fn tell_captain(&mut self, number: usize) -> Result<()> {
+    /// Delivers the next message of the coordinator to a leader.
+    pub(super) fn deliver_to_leader(&mut self, number: usize) -> Result<()> {
         let machine = &mut self.machines[number];
         match machine.link.down.pop_front() {
-            Some(Down::Answer(What::Come(process), answer)) => self.answer_come(process, &answer),
-            Some(Down::Answer(What::Follow, CoordinatorReply::News(news))) => {
-                ensure!(machine.heard.is_empty(), "machine {number} is answered twice");
-                machine.heard = news.into();
+            Some(ToLeader::Reply(RequestPurpose::Join(process), answer)) => {
+                self.receive_join_reply(process, &answer)
+            }
+            Some(ToLeader::Reply(RequestPurpose::News, CoordinatorReply::News(news))) => {
+                ensure!(machine.received.is_empty(), "machine {number} gets two replies");
+                machine.received = news.into();
                 Ok(())
             }
-            Some(Down::Answer(What::Round(round), answer)) => {
+            Some(ToLeader::Reply(RequestPurpose::Round(round), reply)) => {
                 ensure!(machine.ending.is_none(), "machine {number} ends two rounds at once");
-                machine.ending = RoundEnd::new(round, answer);
-                ensure!(machine.ending.is_some(), "the answer to a round is its end");
+                machine.ending = RoundEnd::new(round, reply);
+                ensure!(machine.ending.is_some(), "the reply to a round is its end");
                 Ok(())
             }
-            Some(Down::Answer(What::Tell, CoordinatorReply::Done)) | None => Ok(()),
-            Some(Down::Answer(what, answer)) => bail!("{answer:?} is the answer to {what:?}"),
-            Some(Down::Broken) => {
-                if let Some(follower) = &machine.follower {
-                    follower.on_coordinator_gone(&machine.board);
-                    if let Some(process) = machine.gate.take() {
-                        self.set(process, Stage::Absent);
+            Some(ToLeader::Reply(RequestPurpose::Ends, CoordinatorReply::Done)) | None => Ok(()),
+            Some(ToLeader::Reply(purpose, reply)) => bail!("{purpose:?} gets the reply {reply:?}"),
+            Some(ToLeader::CoordinatorGone) => {
+                if let Some(news_feed) = &machine.news_feed {
+                    news_feed.on_coordinator_gone(&machine.board);
+                    if let Some(process) = machine.joining.take() {
+                        self.set(process, ProcessStage::Refused);
                     }
                 } else {
-                    machine.duty = Duty::Refused;
-                    let process = machine.captain_process;
-                    self.set(process, Stage::Absent);
+                    machine.state = LeaderState::Refused;
+                    let process = machine.leader_process;
+                    self.set(process, ProcessStage::Refused);
                 }
                 Ok(())
             }
         }
     }
 
-    fn answer_come(&mut self, process: usize, answer: &CoordinatorReply) -> Result<()> {
-        let place = self.processes[process].place;
-        let host = match answer {
-            CoordinatorReply::Accepted { coordinator: host } => *host,
+    fn receive_join_reply(&mut self, process: usize, reply: &CoordinatorReply) -> Result<()> {
+        let spec = self.processes[process].spec;
+        let coordinator = match reply {
+            CoordinatorReply::Accepted { coordinator } => *coordinator,
             CoordinatorReply::Refused(_) => {
                 self.run.refused += 1;
                 return self.refuse(process);
             }
-            other => bail!("{other:?} is the answer to process {process}"),
+            other => bail!("process {process} gets the reply {other:?}"),
         };
-        let machine = &mut self.machines[place.machine];
-        if place.is_captain {
-            return self.accept_captain(process, host);
+        let machine = &mut self.machines[spec.machine];
+        if spec.is_leader {
+            return self.accept_leader(process, coordinator);
         }
-        machine.gate = None;
-        machine.board.admit(place.rank);
-        if self.processes[process].stage == Stage::Killed {
-            // It is gone before it is let in.
-            machine.closed.push_back(place.rank);
+        machine.joining = None;
+        machine.board.admit(spec.rank);
+        if self.processes[process].stage == ProcessStage::Killed {
+            // The process has died before it was admitted.
+            machine.closed.push_back(spec.rank);
             return Ok(());
         }
-        self.processes[process].board = Some(machine.board_of(place.rank));
-        self.set(process, Stage::Invited);
+        self.processes[process].board = Some(machine.board_of(spec.rank));
+        self.set(process, ProcessStage::Admitted);
         Ok(())
     }
 
-    /// A process is not let in.
+    /// Refuses a process.
     fn refuse(&mut self, process: usize) -> Result<()> {
-        let place = self.processes[process].place;
-        let machine = &mut self.machines[place.machine];
-        if place.is_captain {
-            machine.duty = Duty::Refused;
+        let spec = self.processes[process].spec;
+        let machine = &mut self.machines[spec.machine];
+        if spec.is_leader {
+            machine.state = LeaderState::Refused;
             machine.link.close();
         } else {
-            machine.gate = None;
+            machine.joining = None;
         }
-        self.set(process, Stage::Absent);
+        self.set(process, ProcessStage::Refused);
         Ok(())
     }
 
-    /// A follower notes one of the news, and asks for more after the last one.
+    /// Lets a news feed copy one of the news to the board, and request more after the last one.
     pub(super) fn note(&mut self, number: usize) -> Result<()> {
         let machine = &mut self.machines[number];
-        let Some(news) = machine.heard.pop_front() else { return Ok(()) };
-        self.model.hear(number, machine.noted, news)?;
-        let follower = machine.follower.as_mut().context("it was accepted")?;
-        follower.note(&machine.board, news);
+        let Some(news) = machine.received.pop_front() else { return Ok(()) };
+        self.model.check_news(number, machine.noted, news)?;
+        let news_feed = machine.news_feed.as_mut().context("it was accepted")?;
+        news_feed.note(&machine.board, news);
         machine.noted += 1;
-        if machine.heard.is_empty() {
-            machine.follow();
+        if machine.received.is_empty() {
+            machine.request_news();
         }
         Ok(())
     }
 
-    /// Whether a captain that has left has nobody to serve any more.
+    /// Whether a leader that has left is needed no longer.
     pub(super) fn can_end(&self, number: usize) -> bool {
         let machine = &self.machines[number];
-        let has_left = self.processes[machine.captain_process].stage == Stage::Left;
-        let is_over = || match &self.host {
-            Some(host) if number == HOST => host.is_over(&HOST) || host.is_loss_known(&HOST),
+        let has_left = self.processes[machine.leader_process].stage == ProcessStage::Left;
+        let is_over = || match &self.coordinator {
+            Some(coordinator) if number == COORDINATOR_MACHINE => {
+                coordinator.is_over(&COORDINATOR_MACHINE)
+                    || coordinator.is_loss_known(&COORDINATOR_MACHINE)
+            }
             _ => true,
         };
         machine.is_serving() && has_left && machine.board.is_end() && is_over()
     }
 
-    /// A captain ends: what it has to tell is told first.
-    pub(super) fn end_captain(&mut self, number: usize, duty: Duty) {
+    /// Ends a leader: its reporter reports everything first.
+    pub(super) fn end_leader(&mut self, number: usize, state: LeaderState) {
         let machine = &mut self.machines[number];
         machine.is_looking = false;
         machine.look();
         machine.look();
         machine.link.close();
         let ranks = self.ranks_of(number);
-        self.without_captain(number, duty);
+        self.after_leader_end(number, state);
         for rank in ranks {
-            // Nobody hears any more what becomes of them.
+            // No report of these ranks reaches the coordinator any more.
             if !self.model.has_left(rank) {
                 self.lose(rank);
             }
         }
-        if number == HOST {
-            self.lose_host();
+        if number == COORDINATOR_MACHINE {
+            self.lose_coordinator();
         }
     }
 
-    /// The captain of a machine does nothing any more; those of its machine have not noticed.
-    pub(super) fn without_captain(&mut self, number: usize, duty: Duty) {
+    /// Stops the leader of a machine. Its ranks notice later.
+    pub(super) fn after_leader_end(&mut self, number: usize, state: LeaderState) {
         let machine = &mut self.machines[number];
-        machine.duty = duty;
-        machine.heard.clear();
+        machine.state = state;
+        machine.received.clear();
         machine.ending = None;
         machine.closed.clear();
-        if let Some(process) = machine.gate.take() {
-            self.set(process, Stage::Absent);
+        if let Some(process) = machine.joining.take() {
+            self.set(process, ProcessStage::Refused);
         }
         for process in &mut self.processes {
-            let place = process.place;
-            process.is_orphan |= place.machine == number && !place.is_captain && process.is_there();
+            let spec = process.spec;
+            process.is_orphan |= spec.machine == number && !spec.is_leader && process.is_alive();
         }
     }
 
-    /// The ranks of a machine, those about whom the host is asked included.
+    /// The ranks of a machine, also those that are joining.
     pub(super) fn ranks_of(&self, machine: usize) -> Vec<u32> {
         let here = self.processes.iter().filter(|process| {
-            let was_let_in = process.board.is_some() || process.stage == Stage::Asking;
-            process.place.machine == machine && was_let_in
+            let was_let_in = process.board.is_some() || process.stage == ProcessStage::Joining;
+            process.spec.machine == machine && was_let_in
         });
-        here.map(|process| process.place.rank).collect()
+        here.map(|process| process.spec.rank).collect()
     }
 
-    /// From now on all may miss a rank.
+    /// Allows all machines to report a rank as lost from now on.
     pub(super) fn lose(&mut self, rank: u32) {
         for machine in 0..self.machines.len() {
             self.model.lose(machine, rank);
         }
     }
 
-    /// The host is gone with its captain.
-    pub(super) fn lose_host(&mut self) {
-        self.host = None;
+    /// Ends the coordinator with its leader.
+    pub(super) fn lose_coordinator(&mut self) {
+        self.coordinator = None;
         for machine in &mut self.machines {
-            machine.link.lose_host(&mut self.rng);
+            machine.link.lose_coordinator(&mut self.rng);
         }
     }
 
-    /// The host may end when all who are still there have heard what they must, and then at once.
-    pub(super) fn check_host(&self) -> Result<()> {
-        let Some(host) = &self.host else { return Ok(()) };
-        let others = self.machines.iter().enumerate().skip(HOST + 1);
-        let others: Vec<(usize, &Machine)> =
+    /// Checks that the coordinator may end when all remaining leaders have the last news, and then at
+    /// once.
+    pub(super) fn check_coordinator(&self) -> Result<()> {
+        let Some(coordinator) = &self.coordinator else { return Ok(()) };
+        let others = self.machines.iter().enumerate().skip(COORDINATOR_MACHINE + 1);
+        let others: Vec<(usize, &SimulatedMachine)> =
             others.filter(|(_, machine)| machine.has_joined && !machine.is_gone).collect();
         let Some((_, first)) = others.first() else { return Ok(()) };
-        let (is_over, is_loss_known) = (host.is_over(&HOST), host.is_loss_known(&HOST));
-        let have_heard = others.iter().all(|(_, machine)| machine.is_following);
-        let should_be = have_heard && first.ends_told == self.size;
-        ensure!(is_over == should_be, "it is over for the host: {is_over}, all know: {should_be}");
-        let should_be = have_heard && first.is_loss_told;
+        let (is_over, is_loss_known) = (
+            coordinator.is_over(&COORDINATOR_MACHINE),
+            coordinator.is_loss_known(&COORDINATOR_MACHINE),
+        );
+        let have_all_news = others.iter().all(|(_, machine)| machine.has_all_news);
+        let should_be = have_all_news && first.ends_reported == self.size;
+        ensure!(
+            is_over == should_be,
+            "it is over for the coordinator: {is_over}, all know: {should_be}"
+        );
+        let should_be = have_all_news && first.is_loss_reported;
         ensure!(is_loss_known == should_be, "a loss is known to all: {is_loss_known}, {should_be}");
         if !is_over && !is_loss_known {
             return Ok(());
         }
         for (number, machine) in &others {
             let knows_loss = machine.board.lost().is_some();
-            ensure!(knows_loss || !is_loss_known, "machine {number} has not heard of the loss");
+            ensure!(knows_loss || !is_loss_known, "machine {number} does not know the loss");
             let knows_end = knows_loss || machine.board.have_all_left();
-            ensure!(knows_end, "machine {number} has not heard that all have left");
+            ensure!(knows_end, "machine {number} does not know that all have left");
             let (noted, other) = (machine.noted, first.noted);
             ensure!(noted == other, "machine {number} knows {noted} news, another one {other}");
         }

@@ -1,16 +1,16 @@
-//! What must hold when nothing is under way any more.
+//! Quiescence: what must hold when nothing is under way any more.
 
 use anyhow::{Result, ensure};
 
-use super::{Action, HOST, World};
-use crate::team::machine::Duty;
-use crate::team::process::Stage;
+use super::{COORDINATOR_MACHINE, TeamEvent, TeamWorld};
+use crate::team::machine::LeaderState;
+use crate::team::process::ProcessStage;
 
-impl World {
-    /// Nothing can happen by itself: whoever waits must wait for somebody who can still come. What
-    /// happens then, if anything.
-    pub(super) fn rest(&mut self) -> Result<Option<Action>> {
-        self.check_stewards()?;
+impl TeamWorld {
+    /// Checks that every waiting rank waits for a rank that can still come, when nothing happens by
+    /// itself. Returns the event that ends this state, if any.
+    pub(super) fn rest(&mut self) -> Result<Option<TeamEvent>> {
+        self.check_reporters()?;
         let numbers = 0..self.processes.len();
         let stalled: Vec<usize> =
             numbers.clone().filter(|number| self.processes[*number].is_stalled()).collect();
@@ -18,7 +18,7 @@ impl World {
         for number in numbers {
             let rank = self.rank_of(number);
             match self.processes[number].stage {
-                Stage::Waiting(_) => {
+                ProcessStage::Waiting(_) => {
                     let is_stalled = |rank: &u32| {
                         let awaited = self.model.process_of(*rank);
                         awaited.is_some_and(|process| stalled.contains(&process))
@@ -27,53 +27,54 @@ impl World {
                     let is_right = awaited.iter().any(is_stalled);
                     ensure!(is_right, "rank {rank} waits for ever, and {awaited:?} have not come");
                 }
-                Stage::Gathering => gathering.push(number),
+                ProcessStage::Gathering => gathering.push(number),
                 _ => {}
             }
         }
         if !stalled.is_empty() {
-            return Ok(Some(Action::Wake(stalled[self.rng.usize(0..stalled.len())])));
+            return Ok(Some(TeamEvent::Wake(stalled[self.rng.usize(0..stalled.len())])));
         }
         if gathering.is_empty() {
             return Ok(None);
         }
         let absent = (0..self.size).find(|rank| self.model.process_of(*rank).is_none());
         ensure!(absent.is_some(), "all have come, and {gathering:?} wait for them");
-        Ok(Some(Action::GiveUp(gathering[self.rng.usize(0..gathering.len())])))
+        Ok(Some(TeamEvent::GiveUp(gathering[self.rng.usize(0..gathering.len())])))
     }
 
-    /// A steward that sleeps has nothing to tell.
-    fn check_stewards(&mut self) -> Result<()> {
+    /// Checks that sleeping reporters have nothing to report.
+    fn check_reporters(&mut self) -> Result<()> {
         for (number, machine) in self.machines.iter_mut().enumerate() {
             if machine.is_serving() {
                 let before = machine.link.up.len();
                 machine.look();
                 machine.look();
                 let is_idle = machine.link.is_cut || machine.link.up.len() == before;
-                ensure!(is_idle, "nobody has woken the steward of machine {number}");
+                ensure!(is_idle, "the reporter of machine {number} was not woken");
             }
         }
         Ok(())
     }
 
-    /// All is over: nobody is left behind, and all boards of those who were not lost say the same.
+    /// Checks the end of a run: no process is left behind, and the boards of all machines that were
+    /// not lost agree.
     pub(super) fn check_end(&self) -> Result<()> {
         for process in &self.processes {
-            let rank = process.place.rank;
-            let is_over = !process.is_there() && process.stage != Stage::Away;
+            let rank = process.spec.rank;
+            let is_over = !process.is_alive() && process.stage != ProcessStage::NotStarted;
             ensure!(is_over, "rank {rank} is left behind: {:?}", process.stage);
         }
-        let is_host_lost = self.machines[HOST].duty == Duty::Killed;
+        let is_coordinator_lost = self.machines[COORDINATOR_MACHINE].state == LeaderState::Killed;
         for (number, machine) in self.machines.iter().enumerate() {
-            let duty = machine.duty;
-            ensure!(!machine.is_serving(), "the captain of machine {number} waits for ever");
-            if duty != Duty::Ended {
+            let state = machine.state;
+            ensure!(!machine.is_serving(), "the leader of machine {number} waits for ever");
+            if state != LeaderState::Ended {
                 continue;
             }
             let board = &machine.board;
             let left: Vec<u32> = (0..self.size).filter(|rank| board.has_left(*rank)).collect();
             self.model.check_board(number, board.lost(), &left)?;
-            if !is_host_lost && self.run.cuts == 0 && self.model.is_loss_told() {
+            if !is_coordinator_lost && self.run.cuts == 0 && self.model.is_loss_reported() {
                 ensure!(board.lost().is_some(), "machine {number} does not know of a loss");
             }
         }

@@ -1,201 +1,210 @@
-//! What processes do: they come, meet and leave.
+//! The events of processes: they start, join, make rounds and leave.
 
 use anyhow::{Context, Result, ensure};
 use pario_team::simulation::{CoordinatorRequest, MissingRank, NewsFeed, TeamCoordinator};
 
-use super::{HOST, World};
-use crate::team::machine::{Duty, What};
-use crate::team::process::{Process, Stage};
+use super::{COORDINATOR_MACHINE, TeamWorld};
+use crate::team::machine::{LeaderState, RequestPurpose};
+use crate::team::process::{ProcessStage, SimulatedProcess};
 
-impl World {
-    pub(super) fn can_start(&self, process: &Process) -> bool {
-        let machine = &self.machines[process.place.machine];
-        let is_host = process.place.machine == HOST;
-        process.stage == Stage::Away
+impl TeamWorld {
+    pub(super) fn can_start(&self, process: &SimulatedProcess) -> bool {
+        let machine = &self.machines[process.spec.machine];
+        let is_coordinator = process.spec.machine == COORDINATOR_MACHINE;
+        process.stage == ProcessStage::NotStarted
             && !process.is_stalled()
-            && if process.place.is_captain {
-                // Whoever comes first waits for the host.
-                is_host || self.machines[HOST].duty != Duty::Coming
+            && if process.spec.is_leader {
+                // Leaders of other machines wait for the coordinator.
+                is_coordinator || self.machines[COORDINATOR_MACHINE].state != LeaderState::Joining
             } else {
-                machine.duty != Duty::Coming && machine.gate.is_none()
+                machine.state != LeaderState::Joining && machine.joining.is_none()
             }
     }
 
-    /// A process looks for the others.
+    /// Starts a process.
     pub(super) fn start(&mut self, process: usize) -> Result<()> {
-        let place = self.processes[process].place;
+        let spec = self.processes[process].spec;
         let size = self.size;
-        if place.is_captain && place.machine == HOST {
-            let mut host = TeamCoordinator::new(size);
-            let ticket = (HOST, What::Come(process));
-            host.come(HOST, (place.rank, place.rank), size, ticket);
-            self.host = Some(host);
-            return self.accept_captain(process, place.rank);
+        if spec.is_leader && spec.machine == COORDINATOR_MACHINE {
+            let mut coordinator = TeamCoordinator::new(size);
+            let ticket = (COORDINATOR_MACHINE, RequestPurpose::Join(process));
+            coordinator.come(COORDINATOR_MACHINE, (spec.rank, spec.rank), size, ticket);
+            self.coordinator = Some(coordinator);
+            return self.accept_leader(process, spec.rank);
         }
-        let machine = &mut self.machines[place.machine];
-        let is_refused = if place.is_captain {
-            self.host.is_none()
+        let machine = &mut self.machines[spec.machine];
+        let is_refused = if spec.is_leader {
+            self.coordinator.is_none()
         } else {
             let board = &machine.board;
-            let has_place = machine.is_serving() && !machine.link.is_cut;
-            // A machine has each rank once.
-            let is_taken = board.machine_ranks().contains(&place.rank);
-            !has_place || is_taken || board.has_left(place.rank) || board.lost().is_some()
+            let can_join = machine.is_serving() && !machine.link.is_cut;
+            // A rank is on a machine once.
+            let is_taken = board.machine_ranks().contains(&spec.rank);
+            !can_join || is_taken || board.has_left(spec.rank) || board.lost().is_some()
         };
         if is_refused {
-            if place.is_captain {
-                machine.duty = Duty::Refused;
+            if spec.is_leader {
+                machine.state = LeaderState::Refused;
             }
-            self.set(process, Stage::Absent);
+            self.set(process, ProcessStage::Refused);
             return Ok(());
         }
-        if place.is_captain {
+        if spec.is_leader {
             machine.board.lead(true);
         } else {
-            machine.gate = Some(process);
+            machine.joining = Some(process);
         }
-        let (captain, rank) = (machine.captain, place.rank);
-        machine
-            .link
-            .ask(What::Come(process), CoordinatorRequest::Join { leader: captain, rank, size });
-        self.set(process, Stage::Asking);
+        let (leader, rank) = (machine.leader, spec.rank);
+        machine.link.request(
+            RequestPurpose::Join(process),
+            CoordinatorRequest::Join { leader, rank, size },
+        );
+        self.set(process, ProcessStage::Joining);
         Ok(())
     }
 
-    /// The host has accepted a captain: it serves, and is a rank like all others.
-    pub(super) fn accept_captain(&mut self, process: usize, host: u32) -> Result<()> {
-        let place = self.processes[process].place;
-        let machine = &mut self.machines[place.machine];
-        if place.machine == HOST {
+    /// Lets an accepted leader serve, and join as a rank.
+    pub(super) fn accept_leader(&mut self, process: usize, coordinator: u32) -> Result<()> {
+        let spec = self.processes[process].spec;
+        let machine = &mut self.machines[spec.machine];
+        if spec.machine == COORDINATOR_MACHINE {
             machine.board.lead(true);
             machine.has_joined = true;
-            self.model.decide(place.rank, (process, place.rank), true)?;
+            self.model.decide(spec.rank, (process, spec.rank), true)?;
         }
-        machine.duty = Duty::Serving;
-        machine.follower = Some(NewsFeed::new(place.rank, host));
-        machine.follow();
-        self.processes[process].board = Some(machine.board_of(place.rank));
-        self.set(process, Stage::Invited);
+        machine.state = LeaderState::Serving;
+        machine.news_feed = Some(NewsFeed::new(spec.rank, coordinator));
+        machine.request_news();
+        self.processes[process].board = Some(machine.board_of(spec.rank));
+        self.set(process, ProcessStage::Admitted);
         Ok(())
     }
 
-    pub(super) fn can_go(&self, process: &Process) -> bool {
+    pub(super) fn can_go(&self, process: &SimulatedProcess) -> bool {
         let Some(board) = &process.board else { return false };
         match process.stage {
-            Stage::Invited | Stage::Written(_) | Stage::Reading(..) => true,
-            Stage::Ready => !process.is_stalled(),
-            Stage::Gathering => board.check_all_here().is_some(),
-            Stage::Waiting(round) => board.check_round(round).is_some(),
-            Stage::Away | Stage::Asking | Stage::Left | Stage::Killed | Stage::Absent => false,
+            ProcessStage::Admitted | ProcessStage::Written(_) | ProcessStage::Reading(..) => true,
+            ProcessStage::Ready => !process.is_stalled(),
+            ProcessStage::Gathering => board.check_all_here().is_some(),
+            ProcessStage::Waiting(round) => board.check_round(round).is_some(),
+            ProcessStage::NotStarted
+            | ProcessStage::Joining
+            | ProcessStage::Left
+            | ProcessStage::Killed
+            | ProcessStage::Refused => false,
         }
     }
 
-    /// A process does its next step.
+    /// Makes the next step of a process.
     pub(super) fn go_on(&mut self, number: usize) -> Result<()> {
         let process = &mut self.processes[number];
-        let (rank, machine) = (process.place.rank, process.place.machine);
+        let (rank, machine) = (process.spec.rank, process.spec.machine);
         let board = process.board.as_ref().context("it was let in")?;
         match process.stage {
-            Stage::Invited => {
+            ProcessStage::Admitted => {
                 board.mark_here();
-                process.stage = Stage::Gathering;
+                process.stage = ProcessStage::Gathering;
             }
-            Stage::Gathering => match board.check_all_here() {
+            ProcessStage::Gathering => match board.check_all_here() {
                 Some(Ok(())) => {
-                    self.model.gathered()?;
-                    process.stage = Stage::Ready;
+                    self.model.check_gathered()?;
+                    process.stage = ProcessStage::Ready;
                 }
                 Some(Err(missing)) => {
                     self.model.fail(rank, machine, missing)?;
                     self.run.failures += 1;
                     match missing {
                         MissingRank::Lost(_) => self.leave(number),
-                        // Nobody waits for the end of a team that has not begun.
+                        // A leader does not stay for a team that has not begun.
                         MissingRank::Left(_) => self.give_up(number),
                     }
                 }
                 None => {}
             },
-            Stage::Ready => match process.program.get(process.next) {
+            ProcessStage::Ready => match process.program.get(process.next) {
                 Some(said) => match board.enter() {
                     Ok(round) => {
                         board.write(round, said.call, &said.bytes);
-                        process.stage = Stage::Written(round);
+                        process.stage = ProcessStage::Written(round);
                     }
                     Err(missing) => self.fail(number, missing)?,
                 },
                 None => self.leave(number),
             },
-            Stage::Written(round) => {
+            ProcessStage::Written(round) => {
                 let arrived = board.arrive();
                 ensure!(arrived == round, "rank {rank} wrote for {round} and comes to {arrived}");
                 let said = &process.program[process.next];
                 self.model.come(rank, round, said)?;
-                process.stage = Stage::Waiting(round);
+                process.stage = ProcessStage::Waiting(round);
             }
-            Stage::Waiting(round) => match board.check_round(round) {
+            ProcessStage::Waiting(round) => match board.check_round(round) {
                 Some(Ok(())) => {
                     self.model.pass(rank)?;
-                    process.stage = Stage::Reading(round, 0);
+                    process.stage = ProcessStage::Reading(round, 0);
                 }
                 Some(Err(missing)) => self.fail(number, missing)?,
                 None => {}
             },
-            Stage::Reading(round, other) => {
+            ProcessStage::Reading(round, other) => {
                 let (call, bytes) = board.read_slot(other, round);
-                let said = self.model.told(rank, other)?;
+                let said = self.model.sent(rank, other)?;
                 let is_same = said.call.to_bytes(said.bytes.len()) == call && said.bytes == bytes;
-                ensure!(is_same, "rank {rank} reads something else than rank {other} has told");
+                ensure!(is_same, "rank {rank} reads other bytes than rank {other} has sent");
                 if other + 1 < self.size {
-                    process.stage = Stage::Reading(round, other + 1);
+                    process.stage = ProcessStage::Reading(round, other + 1);
                 } else {
                     self.run.rounds += 1;
                     process.next += 1;
-                    process.stage = Stage::Ready;
+                    process.stage = ProcessStage::Ready;
                 }
             }
-            Stage::Away | Stage::Asking | Stage::Left | Stage::Killed | Stage::Absent => {}
+            ProcessStage::NotStarted
+            | ProcessStage::Joining
+            | ProcessStage::Left
+            | ProcessStage::Killed
+            | ProcessStage::Refused => {}
         }
         Ok(())
     }
 
-    /// A rank waits in vain: it calls again, or leaves.
+    /// Fails the call of a rank: it calls again, or leaves.
     fn fail(&mut self, number: usize, missing: MissingRank) -> Result<()> {
         self.run.failures += 1;
         let process = &mut self.processes[number];
-        let (rank, machine) = (process.place.rank, process.place.machine);
+        let (rank, machine) = (process.spec.rank, process.spec.machine);
         self.model.fail(rank, machine, missing)?;
         if process.retries == 0 {
             self.leave(number);
             return Ok(());
         }
         process.retries -= 1;
-        // The next call is another one.
+        // It goes on with its next call.
         process.next = (process.next + 1) % process.program.len().max(1);
-        process.stage = Stage::Ready;
+        process.stage = ProcessStage::Ready;
         Ok(())
     }
 
-    /// A process leaves. Its connection to its captain is closed; a captain stays until all others
-    /// have left as well.
+    /// Lets a process leave. Its connection to its leader is closed; a leader stays until all other
+    /// ranks have left as well.
     pub(super) fn leave(&mut self, number: usize) {
         let process = &mut self.processes[number];
         if let Some(board) = &process.board {
             board.leave();
         }
-        process.stage = Stage::Left;
-        let place = process.place;
-        self.model.leave(place.rank);
-        if !place.is_captain {
-            self.machines[place.machine].closed.push_back(place.rank);
+        process.stage = ProcessStage::Left;
+        let spec = process.spec;
+        self.model.leave(spec.rank);
+        if !spec.is_leader {
+            self.machines[spec.machine].closed.push_back(spec.rank);
         }
     }
 
-    /// The patience of a process ends before all have come: a captain does not stay.
+    /// Ends a process at the time limit, because not all ranks have come. A leader does not stay.
     pub(super) fn give_up(&mut self, number: usize) {
-        let place = self.processes[number].place;
-        if place.is_captain {
-            self.end_captain(place.machine, Duty::GivenUp);
+        let spec = self.processes[number].spec;
+        if spec.is_leader {
+            self.end_leader(spec.machine, LeaderState::GivenUp);
         }
         self.leave(number);
     }
