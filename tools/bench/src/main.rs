@@ -4,27 +4,27 @@
 //! stands in a module or function of its own. The figures go to standard output, one line each;
 //! everything else goes to standard error.
 
-mod apart;
 mod area;
-mod bystanders;
-mod cables;
 mod cluster;
 mod fair;
 mod figure;
 mod flow;
 mod memory;
 mod modes;
+mod namespaces;
 mod net;
+mod other_load;
 mod partner;
-mod patience;
 mod plot;
 mod report;
-mod scratch;
+mod scratch_directory;
 mod slices;
 mod small;
 mod statistics;
 mod store;
 mod turns;
+mod virtual_network;
+mod watchdog;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,15 +33,15 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 
-use area::{Area, Setting};
-use bystanders::Ticks;
-use partner::Role;
-use patience::Patience;
+use area::{BenchArea, RunSettings};
+use other_load::ProcessorTicks;
+use partner::PartnerRole;
 use report::Report;
-use scratch::Scratch;
+use scratch_directory::ScratchDirectory;
+use watchdog::Watchdog;
 
 /// All areas.
-const AREAS: &[Area] = &[
+const AREAS: &[BenchArea] = &[
     store::AREA,
     net::AREA,
     flow::AREA,
@@ -54,7 +54,7 @@ const AREAS: &[Area] = &[
 ];
 
 /// What a second process of this program can be told to be.
-const ROLES: &[&[Role]] = &[
+const ROLES: &[&[PartnerRole]] = &[
     net::ROLES,
     flow::ROLES,
     cluster::ROLES,
@@ -112,22 +112,22 @@ fn main() -> Result<()> {
     let Some(area) = area.filter(|_| !families.is_empty()) else {
         bail!("there are no figures {asked}; --list names what there is");
     };
-    let scratch = Scratch::make(arguments.dir.as_deref())?;
+    let scratch = ScratchDirectory::make(arguments.dir.as_deref())?;
     eprintln!("temporary files: {}", scratch.path().display());
-    let setting = Setting { quick: arguments.quick, dir: scratch.path().to_owned() };
+    let setting = RunSettings { quick: arguments.quick, dir: scratch.path().to_owned() };
     let mut report = Report::new(area_name);
     let mut failed = Vec::new();
     for family in families {
         eprintln!("{area_name}/{}: {}", family.name, family.what);
-        let before = Ticks::now();
+        let before = ProcessorTicks::now();
         let limit = Duration::from_secs(setting.choose(40 * 60, 3 * 60));
-        let patience = Patience::start(format!("{area_name}/{}", family.name), limit);
+        let patience = Watchdog::start(format!("{area_name}/{}", family.name), limit);
         if let Err(error) = (family.run)(&setting, &mut report) {
             eprintln!("  failed: {error:#}");
             failed.push(family.name);
         }
         drop(patience);
-        if let (Some(before), Some(now)) = (before, Ticks::now()) {
+        if let (Some(before), Some(now)) = (before, ProcessorTicks::now()) {
             let percent = now.others_percent_since(before);
             eprintln!("  others used {percent} % of the processors meanwhile");
         }
@@ -140,7 +140,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn write_plots(area: &Area, report: &Report, dir: &Path) -> Result<()> {
+fn write_plots(area: &BenchArea, report: &Report, dir: &Path) -> Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("making the directory {}", dir.display()))?;
     for plot in (area.draw)(report) {
         let path = dir.join(plot.name).with_extension("svg");

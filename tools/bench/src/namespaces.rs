@@ -6,15 +6,15 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::partner::Partner;
+use crate::partner::PartnerProcess;
 
 /// Starts this program in new namespaces, in a role.
-pub fn start<S: AsRef<str>>(role: &str, words: &[S]) -> Result<Partner> {
+pub fn start<S: AsRef<str>>(role: &str, words: &[S]) -> Result<PartnerProcess> {
     let program = std::env::current_exe().context("finding this program")?;
     let mut command = Command::new("unshare");
     command.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]);
     command.arg(program).args(["--partner", role]).args(words.iter().map(AsRef::as_ref));
-    Partner::spawn(&mut command)
+    PartnerProcess::spawn(&mut command)
 }
 
 /// Runs a program; what it says matters only if it fails.

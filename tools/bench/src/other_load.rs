@@ -4,7 +4,7 @@ use std::fs;
 
 /// Processor time so far, in ticks of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticks {
+pub struct ProcessorTicks {
     /// Of all processors together.
     all: u64,
     /// Of it, not idle.
@@ -13,7 +13,7 @@ pub struct Ticks {
     own: u64,
 }
 
-impl Ticks {
+impl ProcessorTicks {
     /// What the kernel has counted until now, if it tells.
     pub fn now() -> Option<Self> {
         let stat = fs::read_to_string("/proc/stat").ok()?;
@@ -54,16 +54,16 @@ mod tests {
     fn what_is_busy_and_not_ours_is_the_others() {
         let stat = |user, idle| format!("cpu  {user} 0 50 {idle} 10 0 0 0 0 0\ncpu0 1 2 3\n");
         let own = |user| format!("7 (a b) c) S 1 7 7 0 -1 4 0 0 0 0 {user} 15 4 1 20 0 1\n");
-        let before = Ticks::parse(&stat(100, 1000), &own(30)).unwrap();
-        let after = Ticks::parse(&stat(200, 1100), &own(80)).unwrap();
+        let before = ProcessorTicks::parse(&stat(100, 1000), &own(30)).unwrap();
+        let after = ProcessorTicks::parse(&stat(200, 1100), &own(80)).unwrap();
         assert_eq!((before.busy, before.own), (150, 50));
         // 200 ticks, 100 of them busy, 50 ours.
         assert_eq!(after.others_percent_since(before), 25);
-        assert_eq!(Ticks::parse("", ""), None);
+        assert_eq!(ProcessorTicks::parse("", ""), None);
     }
 
     #[test]
     fn the_kernel_tells() {
-        assert!(Ticks::now().is_some());
+        assert!(ProcessorTicks::now().is_some());
     }
 }

@@ -14,26 +14,26 @@ use std::{env, thread};
 use anyhow::{Context, Result, bail};
 
 /// How long a partner that is told to end may take.
-const FAREWELL: Duration = Duration::from_secs(2);
+const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// What a partner can be.
-pub struct Role {
+pub struct PartnerRole {
     /// How it is called.
     pub name: &'static str,
     /// What it does with the words it was started with. Unless something else ends it together
-    /// with whoever started it, it has to [listen](Starter::listen).
+    /// with whoever started it, it has to [listen](ParentProcess::listen).
     pub run: fn(&[String]) -> Result<()>,
 }
 
 /// The other process, seen from the one that started it. It ends when this is dropped.
 #[derive(Debug)]
-pub struct Partner {
+pub struct PartnerProcess {
     child: Child,
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
-impl Partner {
+impl PartnerProcess {
     /// Starts this program once more, in a role.
     pub fn start<S: AsRef<str>>(role: &str, words: &[S]) -> Result<Self> {
         let program = env::current_exe().context("finding this program")?;
@@ -65,13 +65,13 @@ impl Partner {
     }
 
     /// Tells it something.
-    pub fn tell(&mut self, line: impl AsRef<str>) -> Result<()> {
+    pub fn send_line(&mut self, line: impl AsRef<str>) -> Result<()> {
         let orders = self.orders.as_mut().context("the second process was told to end")?;
         writeln!(orders, "{}", line.as_ref()).context("the second process does not listen")
     }
 
     /// Waits for a line.
-    pub fn hear(&mut self) -> Result<String> {
+    pub fn receive_line(&mut self) -> Result<String> {
         let mut line = String::new();
         self.answers.read_line(&mut line).context("listening to the second process")?;
         match line.strip_suffix('\n') {
@@ -81,16 +81,16 @@ impl Partner {
     }
 
     /// Waits for a line that is a number, or whatever else.
-    pub fn hear_value<T: FromStr>(&mut self) -> Result<T> {
-        let line = self.hear()?;
+    pub fn receive_value<T: FromStr>(&mut self) -> Result<T> {
+        let line = self.receive_line()?;
         line.parse().ok().with_context(|| format!("the second process said {line:?}"))
     }
 }
 
-impl Drop for Partner {
+impl Drop for PartnerProcess {
     fn drop(&mut self) {
         drop(self.orders.take());
-        let end = Instant::now() + FAREWELL;
+        let end = Instant::now() + END_LIMIT;
         while self.is_running() {
             if Instant::now() > end {
                 // It may have ended meanwhile.
@@ -105,11 +105,11 @@ impl Drop for Partner {
 
 /// Whoever started this process, seen from the partner.
 #[derive(Debug)]
-pub struct Starter {
+pub struct ParentProcess {
     orders: mpsc::Receiver<String>,
 }
 
-impl Starter {
+impl ParentProcess {
     /// Listens from now on. The process ends at the end of its standard input, whatever it does.
     pub fn listen() -> Self {
         let (sender, orders) = mpsc::channel();
@@ -126,12 +126,12 @@ impl Starter {
     }
 
     /// Waits for an order.
-    pub fn hear(&self) -> Result<String> {
+    pub fn receive_line(&self) -> Result<String> {
         self.orders.recv().context("there are no more orders")
     }
 
     /// Says something.
-    pub fn say(&self, line: impl AsRef<str>) -> Result<()> {
+    pub fn send_line(&self, line: impl AsRef<str>) -> Result<()> {
         let mut out = io::stdout().lock();
         writeln!(out, "{}", line.as_ref())?;
         Ok(out.flush()?)
@@ -139,7 +139,7 @@ impl Starter {
 }
 
 /// Plays the role that the first word names.
-pub fn play(roles: &[&[Role]], words: &[String]) -> Result<()> {
+pub fn play(roles: &[&[PartnerRole]], words: &[String]) -> Result<()> {
     let (name, words) = words.split_first().context("a partner needs a role")?;
     let role = roles.iter().copied().flatten().find(|role| role.name == name);
     let role = role.with_context(|| format!("there is no role {name}"))?;
@@ -158,24 +158,24 @@ mod tests {
 
     #[test]
     fn two_processes_talk_in_lines_and_the_second_ends() {
-        let mut cat = Partner::spawn(&mut Command::new("cat")).unwrap();
-        cat.tell("one").unwrap();
-        cat.tell("2").unwrap();
-        assert_eq!(cat.hear().unwrap(), "one");
-        assert_eq!(cat.hear_value::<u32>().unwrap(), 2);
+        let mut cat = PartnerProcess::spawn(&mut Command::new("cat")).unwrap();
+        cat.send_line("one").unwrap();
+        cat.send_line("2").unwrap();
+        assert_eq!(cat.receive_line().unwrap(), "one");
+        assert_eq!(cat.receive_value::<u32>().unwrap(), 2);
     }
 
     #[test]
     fn a_partner_that_has_ended_is_an_error() {
-        let mut none = Partner::spawn(&mut Command::new("true")).unwrap();
-        assert!(none.hear().is_err());
+        let mut none = PartnerProcess::spawn(&mut Command::new("true")).unwrap();
+        assert!(none.receive_line().is_err());
     }
 
     #[test]
     fn a_partner_that_does_not_listen_is_ended() {
         let mut command = Command::new("sleep");
         let start = Instant::now();
-        drop(Partner::spawn(command.arg("100")).unwrap());
+        drop(PartnerProcess::spawn(command.arg("100")).unwrap());
         assert!(start.elapsed() < Duration::from_secs(50));
     }
 

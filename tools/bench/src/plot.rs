@@ -28,7 +28,7 @@ pub struct Plot {
 
 /// What stands around a plot.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame<'a> {
+pub struct PlotFrame<'a> {
     /// What is shown.
     pub title: &'a str,
     /// Below the horizontal axis.
@@ -41,7 +41,7 @@ pub struct Frame<'a> {
 
 /// Measured points and the line that they are compared with, both at the same places.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub struct PlotPoint {
     /// The place.
     pub at: f64,
     /// What was measured.
@@ -52,7 +52,7 @@ pub struct Point {
 
 /// A pair of bars.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pair {
+pub struct BarPair {
     /// What stands below it, in two lines.
     pub label: [String; 2],
     /// The first bar.
@@ -64,10 +64,10 @@ pub struct Pair {
 }
 
 /// Points along an axis, with the bound as a line; both axes begin at 0.
-pub fn points(name: &'static str, frame: Frame<'_>, points: &[Point]) -> Plot {
+pub fn points(name: &'static str, frame: PlotFrame<'_>, points: &[PlotPoint]) -> Plot {
     let height = 430.0;
-    let mut out = Sheet::new(frame, height);
-    let largest = |value: fn(&Point) -> f64| points.iter().map(value).fold(0.0, f64::max);
+    let mut out = SvgSheet::new(frame, height);
+    let largest = |value: fn(&PlotPoint) -> f64| points.iter().map(value).fold(0.0, f64::max);
     let (step_x, end_x) = steps(largest(|point| point.at));
     let (step_y, end_y) = steps(largest(|point| point.ours.max(point.bound)));
     let bottom = out.bottom();
@@ -82,7 +82,7 @@ pub fn points(name: &'static str, frame: Frame<'_>, points: &[Point]) -> Plot {
         out.tick(x(value), &short(value));
     }
     for (class, dashes, value) in [
-        ("line", " stroke-dasharray=\"7 5\"", (|point| point.bound) as fn(&Point) -> f64),
+        ("line", " stroke-dasharray=\"7 5\"", (|point| point.bound) as fn(&PlotPoint) -> f64),
         ("way", "", |point| point.ours),
     ] {
         let path: Vec<String> = points
@@ -105,8 +105,8 @@ pub fn points(name: &'static str, frame: Frame<'_>, points: &[Point]) -> Plot {
 }
 
 /// Pairs of bars on a logarithmic axis.
-pub fn pairs(name: &'static str, frame: Frame<'_>, pairs: &[Pair]) -> Plot {
-    let mut out = Sheet::new(frame, 470.0);
+pub fn pairs(name: &'static str, frame: PlotFrame<'_>, pairs: &[BarPair]) -> Plot {
+    let mut out = SvgSheet::new(frame, 470.0);
     let all = || pairs.iter().flat_map(|pair| [pair.ours, pair.theirs]);
     // Whole powers of ten, so that every bar has some height.
     let lowest = all().fold(f64::INFINITY, f64::min).log10().floor() - 0.3;
@@ -143,13 +143,13 @@ pub fn pairs(name: &'static str, frame: Frame<'_>, pairs: &[Pair]) -> Plot {
 }
 
 /// A picture that is being drawn.
-struct Sheet {
+struct SvgSheet {
     svg: String,
     height: f64,
 }
 
-impl Sheet {
-    fn new(frame: Frame<'_>, height: f64) -> Self {
+impl SvgSheet {
+    fn new(frame: PlotFrame<'_>, height: f64) -> Self {
         let mut sheet = Self { svg: String::new(), height };
         let font = "Inter, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif";
         sheet.put(&format!(
@@ -257,8 +257,8 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const FRAME: Frame<'_> =
-        Frame { title: "a < b", across: "disks", up: "slices per s", sides: ["ours", "bound"] };
+    const FRAME: PlotFrame<'_> =
+        PlotFrame { title: "a < b", across: "disks", up: "slices per s", sides: ["ours", "bound"] };
 
     #[test]
     fn axes_end_at_a_whole_number_of_steps() {
@@ -275,14 +275,14 @@ mod tests {
             "curve",
             FRAME,
             &[
-                Point { at: 3.0, ours: 0.9, bound: 1.0 },
-                Point { at: 60.0, ours: 19.0, bound: 20.0 },
+                PlotPoint { at: 3.0, ours: 0.9, bound: 1.0 },
+                PlotPoint { at: 60.0, ours: 19.0, bound: 20.0 },
             ],
         );
         assert_eq!(made.svg.matches("<circle").count(), 2);
         assert!(made.svg.contains("a &lt; b") && made.svg.contains(">0.950<"));
         let label = ["warm".to_owned(), "zarr".to_owned()];
-        let pair = Pair { label, ours: 100.0, theirs: 2.0, note: "50 x".to_owned() };
+        let pair = BarPair { label, ours: 100.0, theirs: 2.0, note: "50 x".to_owned() };
         let made = pairs("bars", FRAME, &[pair.clone(), pair]);
         assert_eq!(made.svg.matches("class=\"theirs\"").count(), 3, "two bars and what they mean");
         assert!(made.svg.ends_with("</svg>\n"));

@@ -1,6 +1,6 @@
 //! The figures of a run, as they are printed.
 
-use crate::figure::{Figure, Outcome, Quantity, Shown};
+use crate::figure::{Figure, FigureNumbers, FigureOutcome, Quantity};
 use crate::turns::Comparison;
 
 /// Prints figures and counts them.
@@ -25,14 +25,14 @@ impl Report {
         goal: impl Into<Option<f64>>,
     ) {
         let goal = goal.into();
-        let outcome = Outcome::Measured { comparison, quantity, goal };
+        let outcome = FigureOutcome::Measured { comparison, quantity, goal };
         self.print(name, outcome);
     }
 
     /// Prints a figure that cannot be measured here.
     pub fn skipped(&mut self, name: &str, reason: impl Into<String>) {
         let reason = reason.into();
-        self.print(name, Outcome::Skipped { reason });
+        self.print(name, FigureOutcome::Skipped { reason });
     }
 
     /// Prints the closing count.
@@ -42,12 +42,12 @@ impl Report {
     }
 
     /// What the line of a figure shows, if it was measured.
-    pub fn shown(&self, name: &str) -> Option<Shown> {
+    pub fn shown(&self, name: &str) -> Option<FigureNumbers> {
         let name = format!("{}/{name}", self.area);
         self.figures.iter().find(|figure| figure.name == name)?.shown()
     }
 
-    fn print(&mut self, name: &str, outcome: Outcome) {
+    fn print(&mut self, name: &str, outcome: FigureOutcome) {
         let figure = Figure { name: format!("{}/{name}", self.area), outcome };
         println!("{figure}");
         self.figures.push(figure);

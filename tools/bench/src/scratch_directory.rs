@@ -14,11 +14,11 @@ const TMPFS_MAGIC: u64 = 0x0102_1994;
 /// A directory of this run. It is removed when it is dropped, with everything in it; what a run
 /// that was killed has left is removed by the next one in the same place.
 #[derive(Debug)]
-pub struct Scratch {
+pub struct ScratchDirectory {
     path: PathBuf,
 }
 
-impl Scratch {
+impl ScratchDirectory {
     /// Makes a directory in `parent`, or next to this program, or in the current directory:
     /// wherever there is a disk.
     pub fn make(parent: Option<&Path>) -> Result<Self> {
@@ -46,7 +46,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchDirectory {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.path) {
             eprintln!("cannot remove {}: {error}", self.path.display());
@@ -96,7 +96,7 @@ mod tests {
         // No process has this number.
         let old = parent.join(format!("{PREFIX}{}", u32::MAX));
         fs::create_dir_all(old.join("sub")).unwrap();
-        let scratch = Scratch::make(Some(&parent)).unwrap();
+        let scratch = ScratchDirectory::make(Some(&parent)).unwrap();
         assert!(!old.exists());
         fs::write(scratch.path().join("file"), "bytes").unwrap();
         let path = scratch.path().to_owned();

@@ -7,14 +7,14 @@ use anyhow::Result;
 use crate::statistics::{median, spread};
 
 /// What one side does in a turn; the answer is the time that counts.
-pub type Side<'a> = &'a mut dyn FnMut() -> Result<Duration>;
+pub type TurnRunner<'a> = &'a mut dyn FnMut() -> Result<Duration>;
 
 /// Fewer turns than this do not make a figure.
 pub const FEWEST_TURNS: usize = 15;
 
 /// Has the sides take turns, in an order that is reversed every time, after one turn that does
 /// not count. The answer is the seconds of each side, turn by turn.
-pub fn rotate(turns: usize, sides: &mut [Side<'_>]) -> Result<Vec<Vec<f64>>> {
+pub fn rotate(turns: usize, sides: &mut [TurnRunner<'_>]) -> Result<Vec<Vec<f64>>> {
     assert!(turns >= FEWEST_TURNS, "{turns} turns are too few");
     let mut seconds = vec![Vec::with_capacity(turns); sides.len()];
     for side in sides.iter_mut() {
@@ -30,7 +30,7 @@ pub fn rotate(turns: usize, sides: &mut [Side<'_>]) -> Result<Vec<Vec<f64>>> {
 }
 
 /// Has two sides take turns.
-pub fn alternate(turns: usize, ours: Side<'_>, theirs: Side<'_>) -> Result<Comparison> {
+pub fn alternate(turns: usize, ours: TurnRunner<'_>, theirs: TurnRunner<'_>) -> Result<Comparison> {
     let mut seconds = rotate(turns, &mut [ours, theirs])?.into_iter();
     let mut next = || seconds.next().expect("one for each side");
     Ok(Comparison::new(&next(), &next()))

@@ -8,11 +8,11 @@ use std::{env, fs};
 
 use anyhow::{Context, Result};
 
-use crate::apart::{run, text};
+use crate::namespaces::{run, text};
 
 /// Within new namespaces: makes a network for each machine, and a switch, at which this process is as
 /// well. From here on machines have names here.
-pub fn lay(dir: &Path, machines: usize) -> Result<()> {
+pub fn create(dir: &Path, machines: usize) -> Result<()> {
     run("mount", &["-t", "tmpfs", "tmpfs", "/run"])?;
     let line = |number| format!("{} {}\n", address(number), name(number));
     let lines: String = (0..machines).map(line).collect();

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 /// As long as this lives, the process has so much time; afterwards it is ended, with an error.
 #[derive(Debug)]
-pub struct Patience {
+pub struct Watchdog {
     _alive: mpsc::Sender<()>,
 }
 
-impl Patience {
+impl Watchdog {
     /// Starts to count. `what` is measured meanwhile.
     pub fn start(what: String, limit: Duration) -> Self {
         Self::start_with(limit, move || {
@@ -39,7 +39,7 @@ mod tests {
     fn it_ends_what_takes_too_long() {
         let (sender, receiver) = mpsc::channel();
         let patience =
-            Patience::start_with(Duration::from_millis(1), move || sender.send(()).unwrap());
+            Watchdog::start_with(Duration::from_millis(1), move || sender.send(()).unwrap());
         receiver.recv().unwrap();
         drop(patience);
     }
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn it_ends_nothing_else() {
         let (sender, receiver) = mpsc::channel();
-        drop(Patience::start_with(Duration::from_secs(100), move || sender.send(()).unwrap()));
+        drop(Watchdog::start_with(Duration::from_secs(100), move || sender.send(()).unwrap()));
         // The sender goes with the thread, unused.
         assert!(receiver.recv().is_err());
     }

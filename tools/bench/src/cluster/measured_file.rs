@@ -1,4 +1,4 @@
-//! A file to be measured: one of ours, or a plain one.
+//! A file to measure: one of ours, or a plain one.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -37,40 +37,40 @@ impl Direction {
 
 /// An open file.
 #[derive(Debug)]
-pub enum Target {
+pub enum MeasuredFile {
     /// Of a cluster.
     Ours(Box<pario::File>),
     /// Of the file system.
     Plain(File),
 }
 
-impl Target {
-    /// Makes one of ours, spread over all disks as files are without any wish.
+impl MeasuredFile {
+    /// Creates a file of ours with the default layout, which spreads it over all disks.
     pub fn create_ours(cluster: &Cluster, path: &str) -> Result<Self> {
         let options = cluster.options().read(true).write(true).create_new(true);
         Ok(Self::Ours(Box::new(options.open(path)?)))
     }
 
-    /// Opens one of ours.
+    /// Opens a file of ours.
     pub fn open_ours(cluster: &Cluster, path: &str) -> Result<Self> {
         let file = cluster.options().read(true).write(true).open(path)?;
         Ok(Self::Ours(Box::new(file)))
     }
 
-    /// Makes a plain one.
+    /// Creates a plain file.
     pub fn create_plain(path: &Path) -> Result<Self> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).open(path);
         Ok(Self::Plain(file.with_context(|| format!("making {}", path.display()))?))
     }
 
-    /// Opens a plain one.
+    /// Opens a plain file.
     pub fn open_plain(path: &Path) -> Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path);
         Ok(Self::Plain(file.with_context(|| format!("opening {}", path.display()))?))
     }
 
-    /// Reads all of the buffer, with one call where nothing interferes.
+    /// Fills the buffer, with one call in most cases.
     #[inline]
     pub fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         let count = match self {
@@ -78,7 +78,7 @@ impl Target {
             Self::Plain(file) => file.read_at(buffer, offset)?,
         };
         if count < buffer.len() {
-            // A mounted file system may give less at a time.
+            // A mounted file system may return less at a time.
             self.read_rest(&mut buffer[count..], offset + count as u64)?;
         }
         Ok(())
@@ -101,7 +101,7 @@ impl Target {
         }
     }
 
-    /// Makes it durable.
+    /// Makes the file durable.
     pub fn sync(&self) -> Result<()> {
         match self {
             Self::Ours(file) => Ok(file.sync()?),
@@ -109,8 +109,8 @@ impl Target {
         }
     }
 
-    /// Fills it. Afterwards its blocks have their places on the disk, and all of it is in the page
-    /// cache and changed, as it stays while it is written again and again.
+    /// Fills the file. Afterwards its blocks are allocated on the disk, and all its pages are in
+    /// the page cache and dirty, as they are during the measured writes.
     pub fn fill(&self, content: &Content, len: u64) -> Result<()> {
         let mut piece = vec![0; FILL_BYTES];
         for is_last in [false, true] {
@@ -126,7 +126,7 @@ impl Target {
         Ok(())
     }
 
-    /// That all its pieces are as they should be.
+    /// Checks all pieces of the file.
     pub fn check(&self, content: &Content, piece_bytes: usize, count: u64) -> Result<()> {
         let mut piece = vec![0; piece_bytes];
         for number in 0..count {
@@ -137,7 +137,7 @@ impl Target {
         Ok(())
     }
 
-    /// That ours goes the way that is to be measured.
+    /// Checks whether accesses of a file of ours take the short cut.
     pub fn ensure_short_cut(&self, expected: bool) -> Result<()> {
         if let Self::Ours(file) = self {
             let found = file.has_short_cut();

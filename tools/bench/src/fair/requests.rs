@@ -1,4 +1,4 @@
-//! Cheap questions to a node, one by one or as many as it takes.
+//! Cheap requests to a node, one by one or as many as it accepts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,16 +9,16 @@ use pario_net::{Address, Bulk, RpcClient, Space, SpaceId};
 use pario_proto::{Identity, PROTOCOL_VERSION, PeerKind, Reply, Request, RequestMessage};
 use pario_server::NodeProtocol;
 
-/// The questions of a flood that are not answered at one time.
+/// Requests of a flood without a reply.
 const UNDER_WAY: u64 = 20_000;
 
-/// A client that asks cheap questions.
-pub struct RawClient {
+/// A client that sends cheap requests.
+pub struct RequestClient {
     asker: RpcClient<NodeProtocol>,
     _space: Space,
 }
 
-impl RawClient {
+impl RequestClient {
     /// Connects to the Unix socket of a node.
     pub fn connect(address: &str) -> Result<Self> {
         let path = address.strip_prefix("unix:").context("an address of a Unix socket")?;
@@ -35,14 +35,14 @@ impl RawClient {
         Ok(client)
     }
 
-    /// Asks one question; how long the answer took.
+    /// Sends one request; returns the time until its reply.
     pub fn ask(&self) -> Result<Duration> {
         let began = Instant::now();
         self.asker.start(question(Request::Map))?.wait()?.result?;
         Ok(began.elapsed())
     }
 
-    /// Asks as many questions as the node takes until it is told to stop; how many were answered.
+    /// Sends as many requests as the node accepts until `is_over`; returns the number of replies.
     pub fn flood(&self, is_over: &AtomicBool) -> u64 {
         let answered = Arc::new(AtomicU64::new(0));
         let asking = std::thread::current();

@@ -1,4 +1,4 @@
-//! How much memory this process has, as the kernel tells.
+//! The memory of this process, as the kernel reports it.
 
 use std::fs;
 
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 
 /// Memory in KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Memory {
-    /// Now.
+pub struct ProcessMemory {
+    /// The resident memory now.
     pub resident_kib: u64,
-    /// At most so far, or since [`forget_peak`].
+    /// The peak so far, or since [`forget_peak`].
     pub peak_kib: u64,
 }
 
-impl Memory {
-    /// What the kernel says of this process.
+impl ProcessMemory {
+    /// Reads the memory of this process.
     pub fn now() -> Result<Self> {
         Self::parse(&fs::read_to_string("/proc/self/status")?)
     }
@@ -31,7 +31,7 @@ impl Memory {
     }
 }
 
-/// From now on the peak counts anew.
+/// Resets the peak.
 pub fn forget_peak() -> Result<()> {
     fs::write("/proc/self/clear_refs", "5").context("forgetting the peak of memory")
 }
@@ -42,16 +42,17 @@ mod tests {
 
     #[test]
     fn the_status_is_parsed() {
-        let memory = Memory::parse("Name:\tx\nVmHWM:\t  9000 kB\nVmRSS:\t   123 kB\n").unwrap();
-        assert_eq!(memory, Memory { resident_kib: 123, peak_kib: 9000 });
-        assert!(Memory::parse("VmHWM: 1 kB").is_err());
+        let memory =
+            ProcessMemory::parse("Name:\tx\nVmHWM:\t  9000 kB\nVmRSS:\t   123 kB\n").unwrap();
+        assert_eq!(memory, ProcessMemory { resident_kib: 123, peak_kib: 9000 });
+        assert!(ProcessMemory::parse("VmHWM: 1 kB").is_err());
     }
 
     #[test]
     fn the_kernel_tells_a_peak() {
-        let before = Memory::now().unwrap();
+        let before = ProcessMemory::now().unwrap();
         drop(std::hint::black_box(vec![1u8; 64 << 20]));
-        let after = Memory::now().unwrap();
+        let after = ProcessMemory::now().unwrap();
         assert!(after.peak_kib >= before.resident_kib + (60 << 10));
     }
 }

@@ -9,19 +9,19 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::modes::mpi::{Mpi, bring};
-use crate::modes::team::{Door, Team};
-use crate::partner::Partner;
+use crate::modes::mpi::{Mpi, install};
+use crate::modes::turn_processes::{TurnListener, TurnProcesses};
+use crate::partner::PartnerProcess;
 
 /// Starts two processes, or says why they cannot be had.
-pub fn start(dir: &Path) -> Result<Result<Team, String>> {
-    if let Err(why) = bring("arrays", dir)? {
+pub fn start(dir: &Path) -> Result<Result<TurnProcesses, String>> {
+    if let Err(why) = install("arrays", dir)? {
         return Ok(Err(format!("no Global Arrays: {why}")));
     }
-    let door = Door::open(dir, "arrays.door")?;
+    let door = TurnListener::open(dir, "arrays.door")?;
     let mut command = Command::new(Mpi::Ompio.launcher());
     command.env("ARMCI_RMA_ATOMICITY", "0").args(Mpi::Ompio.words(2));
     command.arg(dir.join("arrays")).arg(door.path()?).arg(dir);
-    let gathered = door.gather(2, vec![Partner::spawn(&mut command)?]);
+    let gathered = door.gather(2, vec![PartnerProcess::spawn(&mut command)?]);
     Ok(gathered.map_err(|error| format!("no Global Arrays: {error:#}")))
 }

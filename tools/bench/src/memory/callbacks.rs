@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use pario::team::{Callback, Team};
 
-use super::pair::{Pair, Second};
-use crate::area::Setting;
+use super::remote_pair::{RemotePair, SecondRank};
+use crate::area::RunSettings;
 use crate::figure::Quantity;
-use crate::net::bare::Bare;
-use crate::net::wire::Transport;
-use crate::partner::Role;
+use crate::net::bare_socket::BareSocket;
+use crate::net::sockets::Transport;
+use crate::partner::PartnerRole;
 use crate::report::Report;
 use crate::turns::alternate;
 
 /// A rank.
-pub const ROLE: Role = Role { name: "memory-callback", run: serve };
+pub const ROLE: PartnerRole = PartnerRole { name: "memory-callback", run: serve };
 
 /// At most 1.3 times as long.
 const GOAL: f64 = 1.0 / 1.3;
@@ -28,14 +28,14 @@ const BYTES: usize = 64;
 const BEFORE: u64 = 20;
 
 /// Measures `callback-round-trip`.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let name = "callback-round-trip";
     let dir = setting.subdir(name)?;
     let count = setting.choose(500, 200);
     let turns = setting.choose(201, 61);
-    let mut other = Pair::start(ROLE.name, &[])?;
+    let mut other = RemotePair::start(ROLE.name, &[])?;
     let ours = register(&other.meet()?)?;
-    let mut theirs = Bare::start(Transport::Tcp, &dir)?;
+    let mut theirs = BareSocket::start(Transport::Tcp, &dir)?;
     let comparison = alternate(turns, &mut || round_trips(&ours, count), &mut || {
         theirs.round_trips(BYTES, count, BEFORE)
     })?;
@@ -61,7 +61,7 @@ fn round_trips(callback: &Callback, count: u64) -> Result<Duration> {
 }
 
 fn serve(words: &[String]) -> Result<()> {
-    let (second, _) = Second::take(words)?;
+    let (second, _) = SecondRank::take(words)?;
     let _callback = register(second.team())?;
     second.stay()
 }

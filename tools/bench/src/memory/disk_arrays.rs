@@ -14,16 +14,16 @@ use pario::records::{RecordFile, RecordId};
 
 use super::arrays;
 use super::records::{PIECE_BYTES, range};
-use super::seat::{self, Seat};
-use crate::apart::text;
-use crate::area::Setting;
+use super::team_member::{self, TeamMember};
+use crate::area::RunSettings;
 use crate::figure::Quantity;
-use crate::partner::Role;
+use crate::namespaces::text;
+use crate::partner::PartnerRole;
 use crate::report::Report;
 use crate::turns::alternate;
 
 /// A process of ours.
-pub const ROLE: Role = Role { name: "memory-disk-arrays", run: serve };
+pub const ROLE: PartnerRole = PartnerRole { name: "memory-disk-arrays", run: serve };
 
 const GOAL: f64 = 1.5;
 const PROCESSES: u64 = 2;
@@ -40,9 +40,9 @@ const AT_PAGE: usize = 0;
 const ODD: usize = 16;
 
 /// Measures `disk-arrays-write` and `disk-arrays-read`, and both with odd memory.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let dir = setting.subdir("disk-arrays")?;
-    let mut ours = seat::start(ROLE.name, "disk-arrays", &dir, 2, &[text(&dir)?])?;
+    let mut ours = team_member::start(ROLE.name, "disk-arrays", &dir, 2, &[text(&dir)?])?;
     let mut theirs = match arrays::start(&dir)? {
         Ok(theirs) => theirs,
         Err(why) => {
@@ -67,7 +67,7 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
 }
 
 fn serve(words: &[String]) -> Result<()> {
-    let (seat, rest) = Seat::take(words)?;
+    let (seat, rest) = TeamMember::take(words)?;
     let [dir] = rest else { bail!("needs a directory") };
     let team = seat.meet()?;
     let file = RecordFile::create(&team, format!("{dir}/records"))?;
@@ -76,7 +76,7 @@ fn serve(words: &[String]) -> Result<()> {
     let len = usize::try_from(own)? * PIECE_BYTES;
     let memory = vec![WRITTEN; len + 2 * PAGE_BYTES];
     let first = own * u64::from(seat.rank());
-    let mut half = Half { file, record, first, memory, start: 0, len };
+    let mut half = RecordHalf { file, record, first, memory, start: 0, len };
     seat.take_turns(|line, begin| {
         let is_write = line.starts_with(WRITE);
         let place = line.split_whitespace().next_back().context("needs a place")?.parse()?;
@@ -87,7 +87,7 @@ fn serve(words: &[String]) -> Result<()> {
 }
 
 /// What a process has of the record.
-struct Half {
+struct RecordHalf {
     file: RecordFile,
     record: RecordId,
     first: u64,
@@ -97,7 +97,7 @@ struct Half {
     len: usize,
 }
 
-impl Half {
+impl RecordHalf {
     /// That the last turn has left the right bytes in memory; then others, so far behind a page.
     fn check_and_set(&mut self, place: usize, byte: u8) -> Result<()> {
         let is_right = self.bytes().iter().all(|byte| *byte == WRITTEN);

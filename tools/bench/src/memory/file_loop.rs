@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::records::PIECE_BYTES;
-use crate::apart::text;
-use crate::net::wire::{Door, Transport, Wire};
-use crate::partner::{Partner, Role, Starter, next_word};
+use crate::namespaces::text;
+use crate::net::sockets::{SocketListener, SocketStream, Transport};
+use crate::partner::{ParentProcess, PartnerProcess, PartnerRole, next_word};
 
 /// The process that has the file.
-pub const ROLE: Role = Role { name: "memory-file-loop", run: serve };
+pub const ROLE: PartnerRole = PartnerRole { name: "memory-file-loop", run: serve };
 
 /// Bytes of a question or an acknowledgement.
 const NOTE_BYTES: usize = 64;
@@ -29,8 +29,8 @@ const WRITE: &str = "write";
 /// A connection to the process that has the file.
 #[derive(Debug)]
 pub struct FileLoop {
-    partner: Partner,
-    wire: Wire,
+    partner: PartnerProcess,
+    wire: SocketStream,
     pieces: u64,
 }
 
@@ -38,15 +38,15 @@ impl FileLoop {
     /// Starts the second process, which makes a file of so many pieces.
     pub fn start(dir: &Path, pieces: u64) -> Result<Self> {
         let path = dir.join("plain");
-        let mut partner = Partner::start(ROLE.name, &[text(&path)?, &pieces.to_string()])?;
-        let address = partner.hear()?;
-        let wire = Wire::connect(Transport::Tcp, &address, &path)?;
+        let mut partner = PartnerProcess::start(ROLE.name, &[text(&path)?, &pieces.to_string()])?;
+        let address = partner.receive_line()?;
+        let wire = SocketStream::connect(Transport::Tcp, &address, &path)?;
         Ok(Self { partner, wire, pieces })
     }
 
     /// The time to read all pieces, to one memory after the other.
     pub fn read(&mut self, memory: &mut [Vec<u8>]) -> Result<Duration> {
-        self.order(READ)?;
+        self.start_turn(READ)?;
         let under_way = memory.len();
         let start = Instant::now();
         for _ in 0..self.pieces.min(under_way as u64) {
@@ -63,7 +63,7 @@ impl FileLoop {
 
     /// The time to write all pieces, from one memory after the other.
     pub fn write(&mut self, memory: &[Vec<u8>]) -> Result<Duration> {
-        self.order(WRITE)?;
+        self.start_turn(WRITE)?;
         let mut note = [0; NOTE_BYTES];
         let under_way = memory.len();
         let start = Instant::now();
@@ -80,9 +80,9 @@ impl FileLoop {
     }
 
     /// Has the second process begin.
-    fn order(&mut self, what: &str) -> Result<()> {
-        self.partner.tell(what)?;
-        let answer = self.partner.hear()?;
+    fn start_turn(&mut self, what: &str) -> Result<()> {
+        self.partner.send_line(what)?;
+        let answer = self.partner.receive_line()?;
         ensure!(answer == "ready", "the process with the file said {answer:?}");
         Ok(())
     }
@@ -90,7 +90,7 @@ impl FileLoop {
 
 /// The far end: does as it is told until it is ended.
 fn serve(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
+    let parent = ParentProcess::listen();
     let [path, pieces] = words else { bail!("needs a path and a number") };
     let (path, pieces): (PathBuf, u64) = (path.into(), pieces.parse()?);
     let options = &mut File::options();
@@ -100,13 +100,13 @@ fn serve(words: &[String]) -> Result<()> {
     for piece in 0..pieces {
         file.write_all_at(&memory, place(piece))?;
     }
-    let door = Door::open(Transport::Tcp, &path)?;
-    starter.say(door.address()?)?;
-    let Wire::Tcp(mut wire) = door.accept()? else { bail!("this is TCP") };
+    let door = SocketListener::open(Transport::Tcp, &path)?;
+    parent.send_line(door.address()?)?;
+    let SocketStream::Tcp(mut wire) = door.accept()? else { bail!("this is TCP") };
     let mut note = [0; NOTE_BYTES];
     loop {
-        let what: String = next_word(&mut starter.hear()?.split_whitespace())?;
-        starter.say("ready")?;
+        let what: String = next_word(&mut parent.receive_line()?.split_whitespace())?;
+        parent.send_line("ready")?;
         for piece in 0..pieces {
             let mut at = place(piece);
             if what == READ {

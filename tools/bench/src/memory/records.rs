@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use pario::records::{RecordFile, RecordId};
 use pario::team::Team;
 
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::{Comparison, rotate};
@@ -25,15 +25,15 @@ const GOAL: f64 = 0.97;
 pub const PIECE_BYTES: usize = 1 << 20;
 
 /// Measures `records-read` and `records-write`.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let (rounds, turns) = setting.choose((10, 31), (4, 15));
     let pieces = 64;
     let team = Team::meet(&format!("records {}", std::process::id()), 1, 0)?;
     let mut seconds: [Vec<f64>; 4] = Default::default();
     for round in 0..rounds {
         let dir = setting.subdir(&format!("records-{round}"))?;
-        let ours = Ours::create(&team, &dir, pieces)?;
-        let theirs = Plain::create(&dir, pieces)?;
+        let ours = RecordSide::create(&team, &dir, pieces)?;
+        let theirs = PlainSide::create(&dir, pieces)?;
         // Where it lies matters, so it is the same on both sides.
         let memory = RefCell::new(vec![7; PIECE_BYTES]);
         // Both have their blocks on the disk, and nothing to be written, when it begins.
@@ -85,13 +85,13 @@ fn mark(piece: u64) -> u8 {
     u8::try_from(piece % 251).unwrap_or(0)
 }
 
-struct Ours {
+struct RecordSide {
     file: RecordFile,
     record: RecordId,
     pieces: u64,
 }
 
-impl Ours {
+impl RecordSide {
     fn create(team: &Team, dir: &Path, pieces: u64) -> Result<Self> {
         let file = RecordFile::create(team, dir.join("records"))?;
         let record = file.create_record(pieces * PIECE_BYTES as u64)?;
@@ -117,12 +117,12 @@ impl Ours {
     }
 }
 
-struct Plain {
+struct PlainSide {
     file: File,
     pieces: u64,
 }
 
-impl Plain {
+impl PlainSide {
     fn create(dir: &Path, pieces: u64) -> Result<Self> {
         let path = dir.join("plain");
         let options = &mut File::options();

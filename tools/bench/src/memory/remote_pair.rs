@@ -7,18 +7,18 @@ use std::process;
 use anyhow::{Context, Result, bail};
 use pario::team::{Key, MultiMachine, Team, TeamOptions};
 
-use crate::partner::{Partner, Starter};
+use crate::partner::{ParentProcess, PartnerProcess};
 
 /// The second process, seen from the first.
 #[derive(Debug)]
-pub struct Pair {
-    partner: Partner,
+pub struct RemotePair {
+    partner: PartnerProcess,
     job: String,
     address: String,
     key: String,
 }
 
-impl Pair {
+impl RemotePair {
     /// Starts the second process in a role; it gets some words behind those that say how to meet.
     pub fn start(role: &str, words: &[&str]) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -26,7 +26,7 @@ impl Pair {
         let address = listener.local_addr()?.to_string();
         let (job, key) = (format!("{role} {}", process::id()), Key::random().to_hex());
         let meeting = [&*job, &address, &key];
-        let partner = Partner::start(role, &[&meeting, words].concat())?;
+        let partner = PartnerProcess::start(role, &[&meeting, words].concat())?;
         Ok(Self { partner, job, address, key })
     }
 
@@ -37,24 +37,24 @@ impl Pair {
 
     /// Tells it that it is needed no more.
     pub fn part(&mut self) -> Result<()> {
-        self.partner.tell("leave")
+        self.partner.send_line("leave")
     }
 }
 
 /// The second process.
-pub struct Second {
+pub struct SecondRank {
     team: Team,
-    starter: Starter,
+    parent: ParentProcess,
 }
 
-impl Second {
+impl SecondRank {
     /// Meets the first one, as rank 1; and the rest of the words.
     pub fn take(words: &[String]) -> Result<(Self, &[String])> {
-        let starter = Starter::listen();
+        let parent = ParentProcess::listen();
         let [job, address, key, rest @ ..] = words else {
             bail!("needs a job, an address and a key");
         };
-        Ok((Self { team: meet(job, address, key, 1)?, starter }, rest))
+        Ok((Self { team: meet(job, address, key, 1)?, parent }, rest))
     }
 
     /// The team.
@@ -64,7 +64,7 @@ impl Second {
 
     /// Stays until it is needed no more.
     pub fn stay(self) -> Result<()> {
-        self.starter.hear().map(drop)
+        self.parent.receive_line().map(drop)
     }
 }
 

@@ -16,19 +16,19 @@ use pario::records::{RecordFile, RecordId, Request};
 use pario::team::Team;
 
 use super::file_loop::FileLoop;
-use super::pair::{Pair, Second};
 use super::records::{PIECE_BYTES, range};
-use crate::apart::text;
-use crate::area::Setting;
+use super::remote_pair::{RemotePair, SecondRank};
+use crate::area::RunSettings;
 use crate::figure::Quantity;
-use crate::net::bare::Bare;
-use crate::net::wire::Transport;
-use crate::partner::Role;
+use crate::namespaces::text;
+use crate::net::bare_socket::BareSocket;
+use crate::net::sockets::Transport;
+use crate::partner::PartnerRole;
 use crate::report::Report;
-use crate::turns::{Comparison, Side, rotate};
+use crate::turns::{Comparison, TurnRunner, rotate};
 
 /// The rank that has the part.
-pub const ROLE: Role = Role { name: "memory-far-records", run: serve };
+pub const ROLE: PartnerRole = PartnerRole { name: "memory-far-records", run: serve };
 
 const GOAL: f64 = 0.85;
 /// Pieces under way.
@@ -36,15 +36,15 @@ const UNDER_WAY: usize = 4;
 
 /// Measures `far-records-read-1m` and `far-records-write-1m`, and against both what a loop reaches that
 /// has a file at its far end.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let dir = setting.subdir("far-records")?;
     let turns = setting.choose(61, 21);
     let pieces: u64 = setting.choose(256, 64);
     let quantity = Quantity::Megabytes(pieces as f64 * PIECE_BYTES as f64);
-    let mut other = Pair::start(ROLE.name, &[text(&dir)?, &pieces.to_string()])?;
+    let mut other = RemotePair::start(ROLE.name, &[text(&dir)?, &pieces.to_string()])?;
     let team = other.meet()?;
-    let mut far = Far::make(&team, &dir, pieces)?;
-    let mut bare = Bare::start(Transport::Tcp, &dir)?;
+    let mut far = RemoteRecord::make(&team, &dir, pieces)?;
+    let mut bare = BareSocket::start(Transport::Tcp, &dir)?;
     // The file has all its pages afterwards.
     let before = loopback_bytes()?;
     far.write()?;
@@ -55,7 +55,7 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     }
     let mut with_file = FileLoop::start(&dir, pieces)?;
     let mut memory = vec![vec![7; PIECE_BYTES]; UNDER_WAY];
-    let mut compare = |what: &str, sides: &mut [Side<'_>; 3]| -> Result<()> {
+    let mut compare = |what: &str, sides: &mut [TurnRunner<'_>; 3]| -> Result<()> {
         let seconds = rotate(turns, sides)?;
         let [ours, stream, with_file] = &seconds[..] else { bail!("three sides") };
         let mut print = |name: &str, one: &[f64], other: &[f64], goal: Option<f64>| {
@@ -83,7 +83,7 @@ fn loopback_bytes() -> Result<u64> {
 }
 
 /// A record that is all at the second rank.
-struct Far {
+struct RemoteRecord {
     file: RecordFile,
     record: RecordId,
     pieces: u64,
@@ -91,7 +91,7 @@ struct Far {
     free: Vec<Vec<u8>>,
 }
 
-impl Far {
+impl RemoteRecord {
     /// Made by both ranks together.
     fn make(team: &Team, dir: &Path, pieces: u64) -> Result<Self> {
         let file = RecordFile::create(team, dir.join("records"))?;
@@ -138,8 +138,8 @@ impl Far {
 }
 
 fn serve(words: &[String]) -> Result<()> {
-    let (second, rest) = Second::take(words)?;
+    let (second, rest) = SecondRank::take(words)?;
     let [dir, pieces] = rest else { bail!("needs a directory and a number") };
-    let _far = Far::make(second.team(), Path::new(dir), pieces.parse()?)?;
+    let _far = RemoteRecord::make(second.team(), Path::new(dir), pieces.parse()?)?;
     second.stay()
 }

@@ -7,27 +7,33 @@ use std::process::{self, Command};
 use anyhow::{Context, Result, bail};
 use pario::team::Team;
 
-use crate::modes::lines::Lines;
-use crate::modes::moment::Moment;
-use crate::modes::team::{Door, Team as Side};
-use crate::partner::{Partner, Starter};
+use crate::modes::line_socket::LineSocket;
+use crate::modes::monotonic_time::MonotonicTime;
+use crate::modes::turn_processes::{TurnListener, TurnProcesses};
+use crate::partner::{ParentProcess, PartnerProcess};
 
 /// Starts the processes of a job in a role. All get the same words behind those that say who they
 /// are.
-pub fn start(role: &str, job: &str, dir: &Path, size: usize, words: &[&str]) -> Result<Side> {
-    start_by(|command| Partner::spawn(command).map(Some), role, job, dir, size, words)
-}
-
-/// The same, by somebody who may keep them.
-pub fn start_by(
-    mut spawn: impl FnMut(&mut Command) -> Result<Option<Partner>>,
+pub fn start(
     role: &str,
     job: &str,
     dir: &Path,
     size: usize,
     words: &[&str],
-) -> Result<Side> {
-    let door = Door::open(dir, job)?;
+) -> Result<TurnProcesses> {
+    start_by(|command| PartnerProcess::spawn(command).map(Some), role, job, dir, size, words)
+}
+
+/// The same, by somebody who may keep them.
+pub fn start_by(
+    mut spawn: impl FnMut(&mut Command) -> Result<Option<PartnerProcess>>,
+    role: &str,
+    job: &str,
+    dir: &Path,
+    size: usize,
+    words: &[&str],
+) -> Result<TurnProcesses> {
+    let door = TurnListener::open(dir, job)?;
     let job = format!("{job}-{}", process::id());
     let program = env::current_exe().context("finding this program")?;
     let mut keepers = Vec::new();
@@ -42,24 +48,24 @@ pub fn start_by(
 
 /// A process that has been started so.
 #[derive(Debug)]
-pub struct Seat {
-    lines: Lines,
+pub struct TeamMember {
+    lines: LineSocket,
     job: String,
     size: u32,
     rank: u32,
-    _starter: Starter,
+    _starter: ParentProcess,
 }
 
-impl Seat {
+impl TeamMember {
     /// What the words say, and the rest of them.
     pub fn take(words: &[String]) -> Result<(Self, &[String])> {
-        let starter = Starter::listen();
+        let parent = ParentProcess::listen();
         let [door, job, size, rank, rest @ ..] = words else {
             bail!("needs a socket, a job, a size and a rank");
         };
-        let lines = Lines::connect(Path::new(door))?;
+        let lines = LineSocket::connect(Path::new(door))?;
         let (size, rank) = (size.parse()?, rank.parse()?);
-        let seat = Self { lines, job: job.clone(), size, rank, _starter: starter };
+        let seat = Self { lines, job: job.clone(), size, rank, _starter: parent };
         Ok((seat, rest))
     }
 
@@ -76,15 +82,15 @@ impl Seat {
     /// Takes turns until nobody wants any more. What is done before `begin` does not count.
     pub fn take_turns(
         mut self,
-        mut turn: impl FnMut(&str, &mut Begin<'_>) -> Result<()>,
+        mut turn: impl FnMut(&str, &mut TurnStart<'_>) -> Result<()>,
     ) -> Result<()> {
         while let Some(line) = self.lines.next()? {
-            let taken = turn(&line, &mut Begin { lines: &mut self.lines });
-            let end = Moment::now();
+            let taken = turn(&line, &mut TurnStart { lines: &mut self.lines });
+            let end = MonotonicTime::now();
             match taken {
-                Ok(()) => self.lines.tell(end.ns().to_string())?,
+                Ok(()) => self.lines.send_line(end.ns().to_string())?,
                 Err(error) => {
-                    self.lines.tell(format!("failed: {error:#}").replace('\n', " "))?;
+                    self.lines.send_line(format!("failed: {error:#}").replace('\n', " "))?;
                     return Err(error);
                 }
             }
@@ -95,15 +101,15 @@ impl Seat {
 
 /// The beginning of a turn.
 #[derive(Debug)]
-pub struct Begin<'a> {
-    lines: &'a mut Lines,
+pub struct TurnStart<'a> {
+    lines: &'a mut LineSocket,
 }
 
-impl Begin<'_> {
+impl TurnStart<'_> {
     /// Says that this process is ready, and waits until all begin.
     pub fn wait(&mut self) -> Result<()> {
-        self.lines.tell("ready")?;
-        Moment::of_ns(self.lines.hear_value()?).wait();
+        self.lines.send_line("ready")?;
+        MonotonicTime::of_ns(self.lines.receive_value()?).wait();
         Ok(())
     }
 }

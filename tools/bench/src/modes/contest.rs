@@ -15,14 +15,14 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use super::member::byte_of;
-use super::order::{Order, What};
-use super::rivals::{Kind, Rival, Rivals, fastest};
-use super::team::Team;
-use crate::area::Setting;
+use super::mode_turn::{ModeAccess, ModeTurn};
+use super::rivals::{Rival, RivalKind, Rivals, fastest};
+use super::turn_processes::TurnProcesses;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::statistics::median;
-use crate::turns::{Comparison, Side, rotate};
+use crate::turns::{Comparison, TurnRunner, rotate};
 
 /// How many processes ours and most others have.
 pub const PROCESSES: usize = 4;
@@ -34,7 +34,7 @@ const TRIALS: usize = 3;
 
 /// How one file is called on all sides.
 #[derive(Clone, Debug)]
-pub struct Paths {
+pub struct ContestPaths {
     /// In the cluster.
     pub ours: String,
     /// From the directory of the others.
@@ -42,22 +42,22 @@ pub struct Paths {
 }
 
 /// Where the files are.
-pub trait Ground {
+pub trait ContestFiles {
     /// Makes a file of so many blocks on all sides.
-    fn lay_out(&mut self, name: &str, piece_bytes: usize, blocks: u64) -> Result<Paths>;
+    fn lay_out(&mut self, name: &str, piece_bytes: usize, blocks: u64) -> Result<ContestPaths>;
     /// What the file of ours has now.
-    fn read_ours(&mut self, paths: &Paths) -> Result<Vec<u8>>;
+    fn read_ours(&mut self, paths: &ContestPaths) -> Result<Vec<u8>>;
     /// What the file that others have in a directory has now.
-    fn read_theirs(&mut self, dir: &Path, paths: &Paths) -> Result<Vec<u8>>;
+    fn read_theirs(&mut self, dir: &Path, paths: &ContestPaths) -> Result<Vec<u8>>;
 }
 
 /// What is measured.
 #[derive(Debug)]
-pub struct Contest {
+pub struct ModeContest {
     /// How the names of its figures begin.
     pub label: &'static str,
     /// What is done.
-    pub what: What,
+    pub what: ModeAccess,
     /// Bytes of a call.
     pub piece_bytes: usize,
     /// Calls of all processes of ours in a turn; opens together count once.
@@ -66,28 +66,32 @@ pub struct Contest {
     /// cached.
     pub is_mounted: bool,
     /// The figures: against whom, and what ratio is to be reached, if there is one.
-    pub goals: &'static [(Kind, Option<f64>)],
+    pub goals: &'static [(RivalKind, Option<f64>)],
 }
 
-impl Contest {
+impl ModeContest {
     /// How many blocks the file has: each process visits all of them where all do the same.
     fn blocks(&self) -> u64 {
         match self.what {
-            What::Global | What::Same => self.calls / PROCESSES as u64,
-            What::Open => 1,
+            ModeAccess::Global | ModeAccess::Same => self.calls / PROCESSES as u64,
+            ModeAccess::Open => 1,
             _ => self.calls,
         }
     }
 
-    fn order(&self, kind: Option<Kind>, size: usize, paths: &Paths) -> Order {
+    fn order(&self, kind: Option<RivalKind>, size: usize, paths: &ContestPaths) -> ModeTurn {
         let path = match kind {
-            None | Some(Kind::Async) => &paths.ours,
-            Some(Kind::Plain | Kind::Mpi) => &paths.plain,
+            None | Some(RivalKind::Async) => &paths.ours,
+            Some(RivalKind::Plain | RivalKind::Mpi) => &paths.plain,
         };
-        Order {
-            what: if kind == Some(Kind::Async) { What::Async } else { self.what },
+        ModeTurn {
+            what: if kind == Some(RivalKind::Async) { ModeAccess::Async } else { self.what },
             piece_bytes: self.piece_bytes,
-            calls: if self.what == What::Open { self.calls } else { self.calls / size as u64 },
+            calls: if self.what == ModeAccess::Open {
+                self.calls
+            } else {
+                self.calls / size as u64
+            },
             blocks: self.blocks(),
             is_mounted: self.is_mounted,
             path: path.clone(),
@@ -96,14 +100,14 @@ impl Contest {
 
     fn quantity(&self) -> Quantity {
         let calls = self.calls as f64;
-        if self.what == What::Open || self.piece_bytes < 1024 {
+        if self.what == ModeAccess::Open || self.piece_bytes < 1024 {
             Quantity::Operations(calls)
         } else {
             Quantity::Megabytes(calls * self.piece_bytes as f64)
         }
     }
 
-    fn figure(&self, kind: Kind) -> String {
+    fn figure(&self, kind: RivalKind) -> String {
         format!("{}-{}", self.label, kind.suffix(self.what))
     }
 
@@ -115,10 +119,10 @@ impl Contest {
     /// Measures and reports. Rivals that fail are gone afterwards.
     pub fn run(
         &self,
-        setting: &Setting,
+        setting: &RunSettings,
         report: &mut Report,
-        ground: &mut impl Ground,
-        ours: &mut Team,
+        ground: &mut impl ContestFiles,
+        ours: &mut TurnProcesses,
         rivals: &mut Rivals,
     ) -> Result<()> {
         let (rounds, turns) = setting.choose((4, 19), (1, 15));
@@ -152,8 +156,8 @@ impl Contest {
                 let order = self.order(Some(rival.kind), rival.team.size(), &paths);
                 turns_of.push(move || rival.team.turn(&order));
             }
-            let mut sides: Vec<Side<'_>> = vec![&mut our_turn];
-            sides.extend(turns_of.iter_mut().map(|turn| turn as Side<'_>));
+            let mut sides: Vec<TurnRunner<'_>> = vec![&mut our_turn];
+            sides.extend(turns_of.iter_mut().map(|turn| turn as TurnRunner<'_>));
             let mut seconds = rotate(turns, &mut sides)?.into_iter();
             ours_s.extend(seconds.next().into_iter().flatten());
             for (all, more) in theirs_s.iter_mut().zip(seconds) {
@@ -176,7 +180,7 @@ impl Contest {
                 report.skipped(&figure, rivals.missing.join(", "));
                 continue;
             };
-            if *kind == Kind::Mpi {
+            if *kind == RivalKind::Mpi {
                 let name_of = |side: usize| &rivals.all[chosen[side]].name;
                 let named = |(side, seconds): &(usize, &[f64])| {
                     format!("{} {:.2} ms", name_of(*side), median(seconds) * 1e3)
@@ -195,15 +199,15 @@ impl Contest {
     /// was wrong there is a new file.
     fn choose(
         &self,
-        ground: &mut impl Ground,
+        ground: &mut impl ContestFiles,
         rivals: &mut Rivals,
-        paths: &mut Paths,
+        paths: &mut ContestPaths,
         far_behind: f64,
     ) -> Result<Vec<usize>> {
         let wants = |kind| self.goals.iter().any(|(wanted, _)| *wanted == kind);
         let mut tried: Vec<(String, Vec<f64>)> = Vec::new();
         for mut rival in mem::take(&mut rivals.all) {
-            if rival.kind == Kind::Mpi && wants(Kind::Mpi) {
+            if rival.kind == RivalKind::Mpi && wants(RivalKind::Mpi) {
                 let seconds = match self.try_out(&mut rival, paths) {
                     Ok(seconds) => seconds,
                     Err(error) => {
@@ -237,7 +241,7 @@ impl Contest {
             eprintln!("  {label}: {name} took {ms:.1} ms on trial, the best {best_ms:.1} ms");
         }
         let is_chosen = |rival: &Rival| match rival.kind {
-            Kind::Mpi => near.iter().any(|(name, _)| *name == rival.name),
+            RivalKind::Mpi => near.iter().any(|(name, _)| *name == rival.name),
             kind => wants(kind),
         };
         let chosen = rivals.all.iter().enumerate().filter(|(_, rival)| is_chosen(rival));
@@ -245,7 +249,7 @@ impl Contest {
     }
 
     /// The seconds of each turn on trial.
-    fn try_out(&self, rival: &mut Rival, paths: &Paths) -> Result<Vec<f64>> {
+    fn try_out(&self, rival: &mut Rival, paths: &ContestPaths) -> Result<Vec<f64>> {
         let order = self.order(Some(rival.kind), rival.team.size(), paths);
         rival.team.turn(&order)?;
         (0..TRIALS).map(|_| Ok(rival.team.turn(&order)?.as_secs_f64())).collect()
@@ -255,11 +259,11 @@ impl Contest {
     /// with another one.
     fn check_all(
         &self,
-        ground: &mut impl Ground,
-        ours: &mut Team,
+        ground: &mut impl ContestFiles,
+        ours: &mut TurnProcesses,
         rivals: &mut [Rival],
         chosen: &[usize],
-        paths: &Paths,
+        paths: &ContestPaths,
     ) -> Result<Result<(), String>> {
         if self.leaves_nothing() {
             return Ok(Ok(()));
@@ -276,20 +280,25 @@ impl Contest {
         Ok(Ok(()))
     }
 
-    fn check_one(&self, ground: &mut impl Ground, rival: &Rival, paths: &Paths) -> Result<()> {
+    fn check_one(
+        &self,
+        ground: &mut impl ContestFiles,
+        rival: &Rival,
+        paths: &ContestPaths,
+    ) -> Result<()> {
         if self.leaves_nothing() {
             return Ok(());
         }
         let bytes = match rival.kind {
-            Kind::Async => ground.read_ours(paths)?,
-            Kind::Mpi | Kind::Plain => ground.read_theirs(&rival.dir, paths)?,
+            RivalKind::Async => ground.read_ours(paths)?,
+            RivalKind::Mpi | RivalKind::Plain => ground.read_theirs(&rival.dir, paths)?,
         };
         self.check(rival.team.size(), &bytes).with_context(|| rival.name.clone())
     }
 
     /// Whether there is nothing in the file that could be compared.
     fn leaves_nothing(&self) -> bool {
-        matches!(self.what, What::Global | What::Open)
+        matches!(self.what, ModeAccess::Global | ModeAccess::Open)
     }
 
     /// Every block is of one rank: of the one whose place it is; in a log, as many of each; where
@@ -305,13 +314,14 @@ impl Contest {
             ensure!(piece.iter().all(|other| *other == byte), "block {block} is mixed");
             let rank = (0..size).find(|rank| byte_of(*rank) == byte);
             let rank = rank.with_context(|| format!("block {block} is nobody's"))?;
-            let is_anybody = matches!(self.what, What::Log | What::Same);
+            let is_anybody = matches!(self.what, ModeAccess::Log | ModeAccess::Same);
             let is_right = is_anybody || u64::from(rank) == block % u64::from(size);
             ensure!(is_right, "block {block} is of rank {rank}");
             blocks_of[rank as usize] += 1;
         }
         let each = blocks / u64::from(size);
-        let is_even = self.what == What::Same || blocks_of.iter().all(|blocks| *blocks == each);
+        let is_even =
+            self.what == ModeAccess::Same || blocks_of.iter().all(|blocks| *blocks == each);
         ensure!(is_even, "blocks of ranks: {blocks_of:?}");
         Ok(())
     }
@@ -321,13 +331,13 @@ impl Contest {
 mod tests {
     use super::*;
 
-    fn contest(what: What) -> Contest {
-        Contest { label: "x", what, piece_bytes: 2, calls: 8, is_mounted: false, goals: &[] }
+    fn contest(what: ModeAccess) -> ModeContest {
+        ModeContest { label: "x", what, piece_bytes: 2, calls: 8, is_mounted: false, goals: &[] }
     }
 
     #[test]
     fn blocks_must_be_where_they_belong() {
-        let records = contest(What::Record);
+        let records = contest(ModeAccess::Record);
         records.check(4, b"aabbccddaabbccdd").unwrap();
         records.check(2, b"aabbaabbaabbaabb").unwrap();
         assert!(records.check(4, b"aabbccddaabbddcc").is_err());
@@ -338,21 +348,23 @@ mod tests {
 
     #[test]
     fn a_log_has_as_many_blocks_of_each_in_any_order() {
-        let log = contest(What::Log);
+        let log = contest(ModeAccess::Log);
         log.check(4, b"ddaabbccddccbbaa").unwrap();
         assert!(log.check(4, b"ddaabbccddccbbbb").is_err());
     }
 
     #[test]
     fn all_sides_move_the_same_bytes() {
-        let paths = Paths { ours: "/o".into(), plain: "p".into() };
-        let record = contest(What::Record);
-        let (four, two) = (record.order(None, 4, &paths), record.order(Some(Kind::Mpi), 2, &paths));
+        let paths = ContestPaths { ours: "/o".into(), plain: "p".into() };
+        let record = contest(ModeAccess::Record);
+        let (four, two) =
+            (record.order(None, 4, &paths), record.order(Some(RivalKind::Mpi), 2, &paths));
         assert_eq!((four.calls * 4, four.blocks), (two.calls * 2, two.blocks));
-        let global = contest(What::Global);
-        let (four, two) = (global.order(None, 4, &paths), global.order(Some(Kind::Mpi), 2, &paths));
+        let global = contest(ModeAccess::Global);
+        let (four, two) =
+            (global.order(None, 4, &paths), global.order(Some(RivalKind::Mpi), 2, &paths));
         assert_eq!((four.calls, four.blocks), (2, 2));
         assert_eq!((two.calls, two.blocks), (4, 2));
-        assert_eq!(contest(What::Open).order(None, 64, &paths).calls, 8);
+        assert_eq!(contest(ModeAccess::Open).order(None, 64, &paths).calls, 8);
     }
 }

@@ -5,22 +5,22 @@
 
 use anyhow::Result;
 
-use super::contest::Contest;
-use super::order::What;
-use super::rivals::Kind;
-use super::site;
-use crate::area::Setting;
+use super::contest::ModeContest;
+use super::mode_turn::ModeAccess;
+use super::rivals::RivalKind;
+use super::single_machine;
+use crate::area::RunSettings;
 use crate::report::Report;
 
 /// Measures `global-1m-mpi` and `global-1m-pread`.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
-    let contest = Contest {
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
+    let contest = ModeContest {
         label: "global-1m",
-        what: What::Global,
+        what: ModeAccess::Global,
         piece_bytes: 1 << 20,
         calls: setting.choose(256, 128),
         is_mounted: false,
-        goals: &[(Kind::Mpi, Some(2.0)), (Kind::Plain, Some(1.0))],
+        goals: &[(RivalKind::Mpi, Some(2.0)), (RivalKind::Plain, Some(1.0))],
     };
-    site::run(setting, report, "global", &[contest])
+    single_machine::run(setting, report, "global", &[contest])
 }

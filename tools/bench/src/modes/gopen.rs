@@ -6,27 +6,27 @@
 
 use anyhow::Result;
 
-use super::contest::{Contest, PROCESSES};
+use super::contest::{ModeContest, PROCESSES};
+use super::mode_turn::ModeAccess;
 use super::mpi::Mpi;
-use super::order::What;
-use super::rivals::{Kind, Rivals};
-use super::site::Site;
-use crate::area::Setting;
+use super::rivals::{RivalKind, Rivals};
+use super::single_machine::SingleMachine;
+use crate::area::RunSettings;
 use crate::report::Report;
 
 /// Measures `gopen-4-mpi` and `gopen-64-mpi`.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
-    let few = Contest {
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
+    let few = ModeContest {
         label: "gopen-4",
-        what: What::Open,
+        what: ModeAccess::Open,
         piece_bytes: 64 << 10,
         calls: setting.choose(100, 20),
         is_mounted: false,
-        goals: &[(Kind::Mpi, Some(2.0))],
+        goals: &[(RivalKind::Mpi, Some(2.0))],
     };
-    let many = Contest { label: "gopen-64", calls: setting.choose(10, 1), ..few };
+    let many = ModeContest { label: "gopen-64", calls: setting.choose(10, 1), ..few };
     for (contest, processes) in [(few, PROCESSES), (many, 64)] {
-        let mut site = Site::start(setting, contest.label)?;
+        let mut site = SingleMachine::start(setting, contest.label)?;
         let mut rivals = Rivals::default();
         rivals.start_mpi(&Mpi::OPEN_MPI, site.dir(), processes)?;
         let mut ours = site.start_ours("ours", processes)?;

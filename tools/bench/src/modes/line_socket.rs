@@ -9,19 +9,19 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 /// How long an answer may take. A turn takes far less.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIME_LIMIT: Duration = Duration::from_secs(90);
 
 /// One end of the socket.
 #[derive(Debug)]
-pub struct Lines {
+pub struct LineSocket {
     stream: BufReader<UnixStream>,
 }
 
-impl Lines {
+impl LineSocket {
     /// The end of whoever measures.
     pub fn accepted(stream: UnixStream) -> Result<Self> {
         stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIME_LIMIT))?;
         Ok(Self { stream: BufReader::new(stream) })
     }
 
@@ -33,7 +33,7 @@ impl Lines {
     }
 
     /// Sends a line.
-    pub fn tell(&mut self, line: impl AsRef<str>) -> Result<()> {
+    pub fn send_line(&mut self, line: impl AsRef<str>) -> Result<()> {
         let line = format!("{}\n", line.as_ref());
         self.stream.get_mut().write_all(line.as_bytes()).context("nobody listens")
     }
@@ -46,7 +46,7 @@ impl Lines {
     }
 
     /// Waits for a line; that something has failed is an error.
-    pub fn hear(&mut self) -> Result<String> {
+    pub fn receive_line(&mut self) -> Result<String> {
         let line = self.next()?.context("a process has ended")?;
         match line.strip_prefix("failed: ") {
             Some(why) => bail!("{why}"),
@@ -55,8 +55,8 @@ impl Lines {
     }
 
     /// Waits for a line that is a number, or whatever else.
-    pub fn hear_value<T: FromStr>(&mut self) -> Result<T> {
-        let line = self.hear()?;
+    pub fn receive_value<T: FromStr>(&mut self) -> Result<T> {
+        let line = self.receive_line()?;
         line.parse().ok().with_context(|| format!("a process said {line:?}"))
     }
 }
@@ -68,14 +68,14 @@ mod tests {
     #[test]
     fn lines_go_both_ways_and_failures_are_errors() {
         let (one, other) = UnixStream::pair().unwrap();
-        let mut near = Lines::accepted(one).unwrap();
-        let mut far = Lines { stream: BufReader::new(other) };
-        near.tell("7").unwrap();
-        assert_eq!(far.hear_value::<u32>().unwrap(), 7);
-        far.tell("failed: open: no such file").unwrap();
-        assert_eq!(near.hear().unwrap_err().to_string(), "open: no such file");
+        let mut near = LineSocket::accepted(one).unwrap();
+        let mut far = LineSocket { stream: BufReader::new(other) };
+        near.send_line("7").unwrap();
+        assert_eq!(far.receive_value::<u32>().unwrap(), 7);
+        far.send_line("failed: open: no such file").unwrap();
+        assert_eq!(near.receive_line().unwrap_err().to_string(), "open: no such file");
         drop(far);
         assert_eq!(near.next().unwrap(), None);
-        assert!(near.hear().is_err());
+        assert!(near.receive_line().is_err());
     }
 }

@@ -9,21 +9,21 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use pario::{Cluster, ClusterOptions, Group, Mode, Seek, SharedFile};
 
-use super::lines::Lines;
-use super::moment::Moment;
-use super::order::{Order, What};
+use super::line_socket::LineSocket;
+use super::mode_turn::{ModeAccess, ModeTurn};
+use super::monotonic_time::MonotonicTime;
 use crate::cluster::content::Content;
-use crate::partner::{Role, Starter};
+use crate::partner::{ParentProcess, PartnerRole};
 
 /// A process of a team.
-pub const ROLE: Role = Role { name: "modes-member", run: serve };
+pub const ROLE: PartnerRole = PartnerRole { name: "modes-member", run: serve };
 
 /// How long it may take until all nodes have joined.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// What a process of ours has to know.
 #[derive(Debug)]
-pub struct Seat<'a> {
+pub struct MemberWords<'a> {
     /// The socket of the team.
     pub door: &'a str,
     /// The node.
@@ -38,7 +38,7 @@ pub struct Seat<'a> {
     pub rank: usize,
 }
 
-impl Seat<'_> {
+impl MemberWords<'_> {
     /// The words to start it with.
     pub fn words(&self) -> [String; 7] {
         let Self { door, address, key, job, size, rank } = self;
@@ -54,7 +54,7 @@ pub fn plain_words(door: &str, size: usize, rank: usize, dir: &str) -> [String; 
 }
 
 fn serve(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
+    let parent = ParentProcess::listen();
     let [kind, door, size, rank, rest @ ..] = words else {
         bail!("needs a kind, a socket, a size and a rank");
     };
@@ -63,27 +63,27 @@ fn serve(words: &[String]) -> Result<()> {
         ("ours", [address, key, job]) => {
             let key = Path::new(key);
             let group = Group::new(&connect(address, key)?, job, size, rank)?;
-            Files::Ours { group, is_near: !key.exists(), open: None }
+            MemberFiles::Ours { group, is_near: !key.exists(), open: None }
         }
-        ("plain", [dir]) => Files::Plain { dir: dir.into(), open: None },
+        ("plain", [dir]) => MemberFiles::Plain { dir: dir.into(), open: None },
         _ => bail!("needs what its kind needs"),
     };
-    let mut lines = Lines::connect(Path::new(door))?;
-    let mut last: Option<Process> = None;
+    let mut lines = LineSocket::connect(Path::new(door))?;
+    let mut last: Option<MemberTurn> = None;
     while let Some(line) = lines.next()? {
         let mut take_turn = || {
             // Not at the end of its own turn, when others may still be at work.
-            last.as_ref().map_or(Ok(()), Process::check)?;
-            let order: Order = line.parse()?;
+            last.as_ref().map_or(Ok(()), MemberTurn::check)?;
+            let order: ModeTurn = line.parse()?;
             let memory = vec![byte_of(rank); order.piece_bytes];
-            files.take_turn(last.insert(Process { order, size, rank, memory }), &mut lines)
+            files.take_turn(last.insert(MemberTurn { order, size, rank, memory }), &mut lines)
         };
         if let Err(error) = take_turn() {
-            lines.tell(format!("failed: {error:#}").replace('\n', " "))?;
+            lines.send_line(format!("failed: {error:#}").replace('\n', " "))?;
             return Err(error);
         }
     }
-    drop(starter);
+    drop(parent);
     Ok(())
 }
 
@@ -106,24 +106,24 @@ pub fn connect(address: &str, key: &Path) -> Result<Cluster> {
         if cluster.map().nodes.iter().all(|node| !node.disks.is_empty()) {
             return Ok(cluster);
         }
-        ensure!(start.elapsed() < PATIENCE, "not all nodes have joined");
+        ensure!(start.elapsed() < TIME_LIMIT, "not all nodes have joined");
         thread::sleep(Duration::from_millis(5));
     }
 }
 
 /// A process in a turn.
-struct Process {
-    order: Order,
+struct MemberTurn {
+    order: ModeTurn,
     size: u32,
     rank: u32,
     memory: Vec<u8>,
 }
 
-impl Process {
+impl MemberTurn {
     /// Where a call goes: blocks are interleaved by rank, unless all write the same.
     fn place(&self, call: u64) -> u64 {
         let block = match self.order.what {
-            What::Same => call % self.order.blocks,
+            ModeAccess::Same => call % self.order.blocks,
             _ => call * u64::from(self.size) + u64::from(self.rank),
         };
         block * self.order.piece_bytes as u64
@@ -131,8 +131,8 @@ impl Process {
 
     /// That what was read last is right.
     fn check(&self) -> Result<()> {
-        let Order { what, calls, blocks, piece_bytes, .. } = self.order;
-        if what == What::Global && calls > 0 {
+        let ModeTurn { what, calls, blocks, piece_bytes, .. } = self.order;
+        if what == ModeAccess::Global && calls > 0 {
             Content::new(piece_bytes).check((calls - 1) % blocks, &self.memory)?;
         }
         Ok(())
@@ -140,13 +140,13 @@ impl Process {
 }
 
 /// What a process has open; a file stays open from turn to turn.
-enum Files {
-    Ours { group: Group, is_near: bool, open: Option<(What, String, SharedFile)> },
+enum MemberFiles {
+    Ours { group: Group, is_near: bool, open: Option<(ModeAccess, String, SharedFile)> },
     Plain { dir: PathBuf, open: Option<(String, File)> },
 }
 
-impl Files {
-    fn take_turn(&mut self, process: &mut Process, lines: &mut Lines) -> Result<()> {
+impl MemberFiles {
+    fn take_turn(&mut self, process: &mut MemberTurn, lines: &mut LineSocket) -> Result<()> {
         match self {
             Self::Ours { group, is_near, open } => {
                 let file = prepare_ours(group, *is_near, open, process)?;
@@ -162,13 +162,13 @@ impl Files {
                 turn_of_plain(file, process)?;
             }
         }
-        lines.tell(Moment::now().ns().to_string())
+        lines.send_line(MonotonicTime::now().ns().to_string())
     }
 }
 
-fn wait_to_begin(lines: &mut Lines) -> Result<()> {
-    lines.tell("ready")?;
-    Moment::of_ns(lines.hear_value()?).wait();
+fn wait_to_begin(lines: &mut LineSocket) -> Result<()> {
+    lines.send_line("ready")?;
+    MonotonicTime::of_ns(lines.receive_value()?).wait();
     Ok(())
 }
 
@@ -176,23 +176,23 @@ fn wait_to_begin(lines: &mut Lines) -> Result<()> {
 fn prepare_ours<'a>(
     group: &Group,
     is_near: bool,
-    open: &'a mut Option<(What, String, SharedFile)>,
-    process: &Process,
+    open: &'a mut Option<(ModeAccess, String, SharedFile)>,
+    process: &MemberTurn,
 ) -> Result<Option<&'a SharedFile>> {
-    let Order { what, path, .. } = &process.order;
-    let is_open = |(known, at, _): &(What, String, SharedFile)| known == what && at == path;
+    let ModeTurn { what, path, .. } = &process.order;
+    let is_open = |(known, at, _): &(ModeAccess, String, SharedFile)| known == what && at == path;
     if !open.as_ref().is_some_and(is_open) {
         if let Some((_, _, file)) = open.take() {
             file.close()?;
         }
         let mode = match what {
-            What::Log => Mode::Log,
-            What::Sync => Mode::Sync,
-            What::Record => Mode::Record,
-            What::Global => Mode::Global,
-            What::Unix | What::Same => Mode::Unix,
-            What::Async => Mode::Async,
-            What::Open => return Ok(None),
+            ModeAccess::Log => Mode::Log,
+            ModeAccess::Sync => Mode::Sync,
+            ModeAccess::Record => Mode::Record,
+            ModeAccess::Global => Mode::Global,
+            ModeAccess::Unix | ModeAccess::Same => Mode::Unix,
+            ModeAccess::Async => Mode::Async,
+            ModeAccess::Open => return Ok(None),
         };
         let file = group.open(path, mode)?;
         let found = file.file().has_short_cut();
@@ -201,35 +201,37 @@ fn prepare_ours<'a>(
     }
     let Some((_, _, file)) = open else { return Ok(None) };
     // One pointer for all is moved by one, unless all have to.
-    if *what != What::Log || process.rank == 0 {
+    if *what != ModeAccess::Log || process.rank == 0 {
         file.seek(Seek::Start(0))?;
     }
     Ok(Some(file))
 }
 
-fn turn_of_ours(file: &SharedFile, process: &mut Process) -> Result<()> {
-    let Order { what, calls, blocks, piece_bytes, .. } = process.order;
+fn turn_of_ours(file: &SharedFile, process: &mut MemberTurn) -> Result<()> {
+    let ModeTurn { what, calls, blocks, piece_bytes, .. } = process.order;
     for call in 0..calls {
         match what {
-            What::Global => {
+            ModeAccess::Global => {
                 if call > 0 && call % blocks == 0 {
                     file.seek(Seek::Start(0))?;
                 }
                 let count = file.read(&mut process.memory)?;
                 ensure!(count == piece_bytes, "{count} bytes were read instead of {piece_bytes}");
             }
-            What::Unix | What::Same | What::Async => {
+            ModeAccess::Unix | ModeAccess::Same | ModeAccess::Async => {
                 file.seek(Seek::Start(process.place(call)))?;
                 file.write(&process.memory)?;
             }
-            What::Log | What::Sync | What::Record | What::Open => file.write(&process.memory)?,
+            ModeAccess::Log | ModeAccess::Sync | ModeAccess::Record | ModeAccess::Open => {
+                file.write(&process.memory)?
+            }
         }
     }
     Ok(())
 }
 
 /// In a mode in which all meet to close, as in MPI.
-fn open_and_close(group: &Group, process: &Process) -> Result<()> {
+fn open_and_close(group: &Group, process: &MemberTurn) -> Result<()> {
     for _ in 0..process.order.calls {
         group.open(&process.order.path, Mode::Record)?.close()?;
     }
@@ -239,7 +241,7 @@ fn open_and_close(group: &Group, process: &Process) -> Result<()> {
 fn prepare_plain<'a>(
     dir: &Path,
     open: &'a mut Option<(String, File)>,
-    process: &Process,
+    process: &MemberTurn,
 ) -> Result<&'a File> {
     let path = &process.order.path;
     if open.as_ref().is_none_or(|(at, _)| at != path) {
@@ -254,15 +256,15 @@ fn prepare_plain<'a>(
     }
 }
 
-fn turn_of_plain(file: &File, process: &mut Process) -> Result<()> {
-    let Order { what, calls, blocks, piece_bytes, .. } = process.order;
+fn turn_of_plain(file: &File, process: &mut MemberTurn) -> Result<()> {
+    let ModeTurn { what, calls, blocks, piece_bytes, .. } = process.order;
     for call in 0..calls {
         match what {
-            What::Global => {
+            ModeAccess::Global => {
                 let offset = call % blocks * piece_bytes as u64;
                 file.read_exact_at(&mut process.memory, offset)?;
             }
-            What::Open => bail!("plain files are not opened together"),
+            ModeAccess::Open => bail!("plain files are not opened together"),
             _ => file.write_all_at(&process.memory, process.place(call))?,
         }
     }

@@ -10,7 +10,7 @@ use crate::partner::next_word;
 
 /// What is done, called after the mode of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum ModeAccess {
     /// Everybody appends: M_LOG; `MPI_File_write_shared`.
     Log,
     /// In the order of ranks: M_SYNC; `MPI_File_write_ordered`.
@@ -29,7 +29,7 @@ pub enum What {
     Async,
 }
 
-impl What {
+impl ModeAccess {
     const ALL: [Self; 8] = [
         Self::Log,
         Self::Sync,
@@ -58,9 +58,9 @@ impl What {
 
 /// A turn of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct ModeTurn {
     /// What is done.
-    pub what: What,
+    pub what: ModeAccess,
     /// Bytes of each call.
     pub piece_bytes: usize,
     /// Calls of each process.
@@ -74,7 +74,7 @@ pub struct Order {
     pub path: String,
 }
 
-impl fmt::Display for Order {
+impl fmt::Display for ModeTurn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, piece_bytes, calls, blocks, is_mounted, path } = self;
         let what = what.name();
@@ -82,14 +82,14 @@ impl fmt::Display for Order {
     }
 }
 
-impl FromStr for Order {
+impl FromStr for ModeTurn {
     type Err = anyhow::Error;
 
     fn from_str(line: &str) -> Result<Self> {
         let mut words = line.split_whitespace();
         let words = &mut words;
         let name: String = next_word(words)?;
-        let Some(what) = What::ALL.into_iter().find(|what| what.name() == name) else {
+        let Some(what) = ModeAccess::ALL.into_iter().find(|what| what.name() == name) else {
             bail!("there is nothing like {name}");
         };
         Ok(Self {
@@ -109,17 +109,17 @@ mod tests {
 
     #[test]
     fn an_order_is_told_in_a_line() {
-        for what in What::ALL {
-            let order = Order {
+        for what in ModeAccess::ALL {
+            let order = ModeTurn {
                 what,
                 piece_bytes: 65_536,
                 calls: 256,
                 blocks: 1024,
-                is_mounted: what == What::Global,
+                is_mounted: what == ModeAccess::Global,
                 path: "/file".to_owned(),
             };
-            assert_eq!(order.to_string().parse::<Order>().unwrap(), order);
+            assert_eq!(order.to_string().parse::<ModeTurn>().unwrap(), order);
         }
-        assert!("tea 1 2 3 0 /file".parse::<Order>().is_err());
+        assert!("tea 1 2 3 0 /file".parse::<ModeTurn>().is_err());
     }
 }

@@ -9,11 +9,11 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// A moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment {
+pub struct MonotonicTime {
     ns: u64,
 }
 
-impl Moment {
+impl MonotonicTime {
     /// This one.
     pub fn now() -> Self {
         let now = clock_gettime(ClockId::Monotonic);
@@ -57,10 +57,10 @@ mod tests {
 
     #[test]
     fn waiting_ends_at_its_moment() {
-        let start = Moment::now();
+        let start = MonotonicTime::now();
         let end = start.after(Duration::from_millis(3));
         end.wait();
-        assert!(Moment::now() >= end);
+        assert!(MonotonicTime::now() >= end);
         assert_eq!(end.since(start), Duration::from_millis(3));
         end.wait();
     }

@@ -9,8 +9,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::team::{Door, Team};
-use crate::partner::Partner;
+use super::turn_processes::{TurnListener, TurnProcesses};
+use crate::partner::PartnerProcess;
 
 /// An implementation of MPI-IO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Mpi {
         if program.exists() {
             return Ok(Ok(program));
         }
-        let built = bring(package, dir)?;
+        let built = install(package, dir)?;
         Ok(built.map(|()| program).map_err(|why| format!("no {}: {why}", self.name())))
     }
 
@@ -123,16 +123,16 @@ impl Mpi {
     }
 
     /// Starts a job whose files are in a directory, and waits until its processes are there.
-    pub fn gather(self, program: &Path, processes: usize, dir: &Path) -> Result<Team> {
-        let door = Door::open(dir, self.name())?;
+    pub fn gather(self, program: &Path, processes: usize, dir: &Path) -> Result<TurnProcesses> {
+        let door = TurnListener::open(dir, self.name())?;
         let mut command = Command::new(self.launcher());
         command.args(self.words(processes)).arg(program).arg(door.path()?).arg(dir);
-        door.gather(processes, vec![Partner::spawn(&mut command)?])
+        door.gather(processes, vec![PartnerProcess::spawn(&mut command)?])
     }
 }
 
 /// Has `peers.sh` install a peer and build its programs in a directory, or says why it cannot.
-pub fn bring(peer: &str, dir: &Path) -> Result<Result<(), String>> {
+pub fn install(peer: &str, dir: &Path) -> Result<Result<(), String>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers.sh");
     let built = Command::new("bash").arg(&script).arg(peer).arg(dir).output();
     let built = built.context("calling peers.sh")?;

@@ -16,35 +16,35 @@ use pario_server::Node;
 use pario_server::config::{Config, DiskConfig, NodeConfig};
 
 use super::contest::PROCESSES;
-use super::member::{self, Seat};
-use super::team::{Door, Team};
-use crate::apart::{self, text};
-use crate::cables;
+use super::member::{self, MemberWords};
+use super::turn_processes::{TurnListener, TurnProcesses};
 use crate::cluster::content::Content;
-use crate::cluster::target::Target;
-use crate::partner::{Partner, Role, Starter, next_word};
+use crate::cluster::measured_file::MeasuredFile;
+use crate::namespaces::{self, text};
+use crate::partner::{ParentProcess, PartnerProcess, PartnerRole, next_word};
+use crate::virtual_network;
 
 /// The first process of the lab.
-pub const ROLE: Role = Role { name: "modes-lab", run: serve };
+pub const ROLE: PartnerRole = PartnerRole { name: "modes-lab", run: serve };
 /// A node in it.
-pub const NODE_ROLE: Role = Role { name: "modes-node", run: serve_node };
+pub const NODE_ROLE: PartnerRole = PartnerRole { name: "modes-node", run: serve_node };
 
 const PORT: u16 = 4000;
 
 /// A lab that runs.
 #[derive(Debug)]
-pub struct Lab {
-    partner: Partner,
+pub struct NodeLab {
+    partner: PartnerProcess,
 }
 
-impl Lab {
+impl NodeLab {
     /// Starts everything in a directory, or says why that is not possible here.
-    pub fn start(dir: &Path) -> Result<Result<(Self, Team), String>> {
+    pub fn start(dir: &Path) -> Result<Result<(Self, TurnProcesses), String>> {
         fs::create_dir_all(dir)?;
         pario_net::write_private_file(&dir.join("key"), Key::random().to_hex())?;
-        let door = Door::open(dir, "door")?;
-        let mut partner = apart::start(ROLE.name, &[text(dir)?, door.path()?])?;
-        match partner.hear() {
+        let door = TurnListener::open(dir, "door")?;
+        let mut partner = namespaces::start(ROLE.name, &[text(dir)?, door.path()?])?;
+        match partner.receive_line() {
             Ok(said) if said == "ready" => {}
             Ok(why) => return Ok(Err(format!("no namespaces: {why}"))),
             Err(_) => return Ok(Err("namespaces are not possible here".to_owned())),
@@ -64,25 +64,25 @@ impl Lab {
     }
 
     fn order(&mut self, line: &str) -> Result<()> {
-        self.partner.tell(line)?;
-        let said = self.partner.hear()?;
+        self.partner.send_line(line)?;
+        let said = self.partner.receive_line()?;
         ensure!(said == "done", "the lab said {said:?}");
         Ok(())
     }
 }
 
 fn serve(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
+    let parent = ParentProcess::listen();
     let [dir, door] = words else { bail!("needs a directory and a socket") };
     let dir = Path::new(dir);
     // They live as long as this process.
     let (cluster, _nodes, _members) = match start_all(dir, door) {
         Ok(started) => started,
-        Err(error) => return starter.say(format!("{error:#}").replace('\n', " ")),
+        Err(error) => return parent.send_line(format!("{error:#}").replace('\n', " ")),
     };
-    starter.say("ready")?;
+    parent.send_line("ready")?;
     loop {
-        let line = starter.hear()?;
+        let line = parent.receive_line()?;
         let mut words = line.split_whitespace();
         let words = &mut words;
         let what: String = next_word(words)?;
@@ -90,7 +90,7 @@ fn serve(words: &[String]) -> Result<()> {
         match what.as_str() {
             "fill" => {
                 let (piece_bytes, blocks): (usize, u64) = (next_word(words)?, next_word(words)?);
-                let file = Target::create_ours(&cluster, &path)?;
+                let file = MeasuredFile::create_ours(&cluster, &path)?;
                 file.ensure_short_cut(false)?;
                 file.fill(&Content::new(piece_bytes), blocks * piece_bytes as u64)?;
             }
@@ -102,17 +102,20 @@ fn serve(words: &[String]) -> Result<()> {
             }
             _ => bail!("cannot {what}"),
         }
-        starter.say("done")?;
+        parent.send_line("done")?;
     }
 }
 
 /// Lays the cables, and starts nodes and ranks.
-fn start_all(dir: &Path, door: &str) -> Result<(Cluster, Vec<Partner>, Vec<Partner>)> {
-    cables::lay(dir, PROCESSES)?;
+fn start_all(
+    dir: &Path,
+    door: &str,
+) -> Result<(Cluster, Vec<PartnerProcess>, Vec<PartnerProcess>)> {
+    virtual_network::create(dir, PROCESSES)?;
     let start_node = |number: usize| {
         let mut node =
             start_in(number, NODE_ROLE.name, &[text(dir)?.to_owned(), number.to_string()])?;
-        let said = node.hear().context("starting a node")?;
+        let said = node.receive_line().context("starting a node")?;
         ensure!(said == "ready", "a node said {said:?}");
         Ok(node)
     };
@@ -122,7 +125,7 @@ fn start_all(dir: &Path, door: &str) -> Result<(Cluster, Vec<Partner>, Vec<Partn
     let start_member = |rank: usize| {
         let socket = format!("unix:{}", socket_name(dir, rank)?);
         let (address, key) = (&*socket, text(&key)?);
-        let seat = Seat { door, address, key, job: "across", size: PROCESSES, rank };
+        let seat = MemberWords { door, address, key, job: "across", size: PROCESSES, rank };
         start_in(rank, member::ROLE.name, &seat.words())
     };
     let members = (0..PROCESSES).map(start_member).collect::<Result<_>>()?;
@@ -130,15 +133,15 @@ fn start_all(dir: &Path, door: &str) -> Result<(Cluster, Vec<Partner>, Vec<Partn
 }
 
 /// Starts this program on a machine, in a role.
-fn start_in(number: usize, role: &str, words: &[String]) -> Result<Partner> {
-    Partner::spawn(cables::at(number, &[], role)?.args(words))
+fn start_in(number: usize, role: &str, words: &[String]) -> Result<PartnerProcess> {
+    PartnerProcess::spawn(virtual_network::at(number, &[], role)?.args(words))
 }
 
 fn serve_node(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
+    let parent = ParentProcess::listen();
     let [dir, number] = words else { bail!("needs a directory and a number") };
-    let node = Node::start(&config(Path::new(dir)), &cables::name(number.parse()?))?;
-    starter.say("ready")?;
+    let node = Node::start(&config(Path::new(dir)), &virtual_network::name(number.parse()?))?;
+    parent.send_line("ready")?;
     node.wait();
     Ok(())
 }
@@ -147,7 +150,7 @@ fn serve_node(words: &[String]) -> Result<()> {
 fn config(dir: &Path) -> Config {
     let alone = Config::alone(dir);
     let node = |number: usize| {
-        let name = cables::name(number);
+        let name = virtual_network::name(number);
         let data = dir.join(&name);
         NodeConfig {
             listen: Some(address(number)),
@@ -163,10 +166,10 @@ fn config(dir: &Path) -> Config {
 }
 
 fn socket_name(dir: &Path, number: usize) -> Result<String> {
-    let name = cables::name(number);
+    let name = virtual_network::name(number);
     Ok(text(&dir.join(format!("{name}.sock")))?.to_owned())
 }
 
 fn address(number: usize) -> SocketAddr {
-    SocketAddr::new(cables::address(number).into(), PORT)
+    SocketAddr::new(virtual_network::address(number).into(), PORT)
 }

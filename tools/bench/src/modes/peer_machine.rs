@@ -9,51 +9,51 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::apart::{output, run, text};
-use crate::cables;
 use crate::cluster::content::Content;
 use crate::cluster::gluster;
-use crate::cluster::target::Target;
-use crate::partner::{Partner, Role, Starter, next_word};
+use crate::cluster::measured_file::MeasuredFile;
+use crate::namespaces::{output, run, text};
+use crate::partner::{ParentProcess, PartnerProcess, PartnerRole, next_word};
+use crate::virtual_network;
 
 /// The first process of a machine.
-pub const ROLE: Role = Role { name: "modes-machine", run: serve };
+pub const ROLE: PartnerRole = PartnerRole { name: "modes-machine", run: serve };
 
 /// Where jobs keep what they need while they run; a directory that each machine has by itself.
 const TMPDIR: &str = "/run/tmp";
 
 /// A machine that runs.
 #[derive(Debug)]
-pub struct Machine {
-    partner: Partner,
+pub struct PeerMachine {
+    partner: PartnerProcess,
 }
 
-impl Machine {
+impl PeerMachine {
     /// Starts it, where cables were laid.
     pub fn start(dir: &Path, number: usize) -> Result<Self> {
         let through = ["unshare", "--mount", "--uts", "--ipc"];
-        let mut command = cables::at(number, &through, ROLE.name)?;
-        command.arg(dir).arg(cables::name(number));
-        Ok(Self { partner: Partner::spawn(&mut command)? })
+        let mut command = virtual_network::at(number, &through, ROLE.name)?;
+        command.arg(dir).arg(virtual_network::name(number));
+        Ok(Self { partner: PartnerProcess::spawn(&mut command)? })
     }
 
     /// Waits until its daemon answers.
     pub fn wait(&mut self) -> Result<()> {
-        let said = self.partner.hear().context("starting a machine")?;
+        let said = self.partner.receive_line().context("starting a machine")?;
         ensure!(said == "ready", "a machine said {said:?}");
         Ok(())
     }
 
     /// Makes a file there that has so many pieces.
     pub fn fill(&mut self, path: &Path, piece_bytes: usize, blocks: u64) -> Result<()> {
-        self.partner.tell(format!("{} {piece_bytes} {blocks}", text(path)?))?;
-        let said = self.partner.hear()?;
+        self.partner.send_line(format!("{} {piece_bytes} {blocks}", text(path)?))?;
+        let said = self.partner.receive_line()?;
         ensure!(said == "done", "a machine said {said:?}");
         Ok(())
     }
 
     /// The words before a command that make it run there.
-    pub fn entrance(&self) -> Vec<String> {
+    pub fn command_prefix(&self) -> Vec<String> {
         // The programs that have started the first process have become it.
         let target = self.partner.id().to_string();
         let words = ["nsenter", "--target", &target, "--mount", "--uts", "--ipc", "--net", "env"];
@@ -63,7 +63,7 @@ impl Machine {
 
     /// A command that runs there.
     pub fn command(&self, program: &str) -> Command {
-        let words = self.entrance();
+        let words = self.command_prefix();
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).arg(program);
         command
@@ -76,34 +76,34 @@ impl Machine {
 }
 
 /// A script for mpirun to start processes on other machines with: it takes the name of a machine and
-/// a command. Machines are given by their entrances.
-pub fn remote_shell(entrances: impl IntoIterator<Item = Vec<String>>) -> String {
-    let line = |(number, entrance): (usize, Vec<String>)| {
-        let (name, entrance) = (cables::name(number), entrance.join(" "));
-        format!("{name}) shift; exec {entrance} sh -c \"$*\" ;;\n")
+/// a command. Machines are given by their prefixes.
+pub fn remote_shell(prefixes: impl IntoIterator<Item = Vec<String>>) -> String {
+    let line = |(number, command_prefix): (usize, Vec<String>)| {
+        let (name, command_prefix) = (virtual_network::name(number), command_prefix.join(" "));
+        format!("{name}) shift; exec {command_prefix} sh -c \"$*\" ;;\n")
     };
-    let lines: String = entrances.into_iter().enumerate().map(line).collect();
+    let lines: String = prefixes.into_iter().enumerate().map(line).collect();
     format!("case \"$1\" in\n{lines}esac\necho \"there is no machine $1\" >&2\nexit 1\n")
 }
 
 fn serve(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
+    let parent = ParentProcess::listen();
     let [dir, name] = words else { bail!("needs a directory and a name") };
     match start_all(Path::new(dir), name) {
-        Ok(()) => starter.say("ready")?,
-        Err(error) => return starter.say(format!("{error:#}").replace('\n', " ")),
+        Ok(()) => parent.send_line("ready")?,
+        Err(error) => return parent.send_line(format!("{error:#}").replace('\n', " ")),
     }
     loop {
-        let line = starter.hear()?;
+        let line = parent.receive_line()?;
         let mut words = line.split_whitespace();
         let words = &mut words;
         let (path, piece_bytes): (PathBuf, usize) = (next_word(words)?, next_word(words)?);
         let bytes = next_word::<u64>(words)? * piece_bytes as u64;
-        Target::create_plain(&path)?.fill(&Content::new(piece_bytes), bytes)?;
+        MeasuredFile::create_plain(&path)?.fill(&Content::new(piece_bytes), bytes)?;
         // A mount that writes behind answers this when it has sent everything.
         let found = fs::metadata(&path)?.len();
         ensure!(found == bytes, "{} has {found} bytes instead of {bytes}", path.display());
-        starter.say("done")?;
+        parent.send_line("done")?;
     }
 }
 
@@ -111,7 +111,7 @@ fn start_all(dir: &Path, name: &str) -> Result<()> {
     run("hostname", &[name])?;
     // Some look here for networks, and would see those of another machine.
     run("mount", &["-t", "sysfs", "sysfs", "/sys"])?;
-    gluster::take_place(&dir.join(name))?;
+    gluster::redirect_state(&dir.join(name))?;
     fs::create_dir(TMPDIR)?;
     gluster::start_daemon()
 }
@@ -122,8 +122,8 @@ mod tests {
 
     #[test]
     fn the_remote_shell_runs_commands_on_the_machine_that_is_named() {
-        let entrance = |at: &str| vec!["env".to_owned(), format!("AT={at}")];
-        let script = remote_shell([entrance("here"), entrance("there")]);
+        let command_prefix = |at: &str| vec!["env".to_owned(), format!("AT={at}")];
+        let script = remote_shell([command_prefix("here"), command_prefix("there")]);
         let said = |machine: &str| {
             let mut shell = Command::new("sh");
             output(shell.args(["-c", &script, "sh", machine, "echo", "one;", "echo", "$AT"]))

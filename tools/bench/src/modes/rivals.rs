@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use super::mode_turn::ModeAccess;
 use super::mpi::Mpi;
-use super::order::What;
-use super::team::Team;
+use super::turn_processes::TurnProcesses;
 use crate::statistics::median;
 
 /// What ours is compared to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RivalKind {
     /// The best MPI.
     Mpi,
     /// Plain calls of the system at the same places.
@@ -20,12 +20,12 @@ pub enum Kind {
     Async,
 }
 
-impl Kind {
+impl RivalKind {
     /// How names of figures end.
-    pub fn suffix(self, what: What) -> &'static str {
+    pub fn suffix(self, what: ModeAccess) -> &'static str {
         match self {
             Self::Mpi => "mpi",
-            Self::Plain if what == What::Global => "pread",
+            Self::Plain if what == ModeAccess::Global => "pread",
             Self::Plain => "pwrite",
             Self::Async => "async",
         }
@@ -36,13 +36,13 @@ impl Kind {
 #[derive(Debug)]
 pub struct Rival {
     /// What it is.
-    pub kind: Kind,
+    pub kind: RivalKind,
     /// How it is called.
     pub name: String,
     /// Where its files are, if they are not ours.
     pub dir: PathBuf,
     /// Its processes.
-    pub team: Team,
+    pub team: TurnProcesses,
 }
 
 /// All other sides that can be had.
@@ -56,11 +56,11 @@ pub struct Rivals {
 
 impl Rivals {
     /// One more, or why there is not.
-    pub fn add_mpi(&mut self, name: &str, dir: &Path, started: Result<Team, String>) {
+    pub fn add_mpi(&mut self, name: &str, dir: &Path, started: Result<TurnProcesses, String>) {
         match started {
             Ok(team) => {
                 let (name, dir) = (name.to_owned(), dir.to_owned());
-                self.all.push(Rival { kind: Kind::Mpi, name, dir, team });
+                self.all.push(Rival { kind: RivalKind::Mpi, name, dir, team });
             }
             Err(reason) => {
                 eprintln!("  {reason}");

@@ -7,42 +7,42 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use pario::Cluster;
 
-use super::contest::{Contest, Ground, PROCESSES, Paths};
-use super::member::{self, Seat};
+use super::contest::{ContestFiles, ContestPaths, ModeContest, PROCESSES};
+use super::member::{self, MemberWords};
 use super::mpi::Mpi;
-use super::rivals::{Kind, Rival, Rivals};
-use super::team::{Door, Team};
-use crate::apart::text;
-use crate::area::Setting;
+use super::rivals::{Rival, RivalKind, Rivals};
+use super::turn_processes::{TurnListener, TurnProcesses};
+use crate::area::RunSettings;
 use crate::cluster::content::Content;
+use crate::cluster::measured_file::MeasuredFile;
 use crate::cluster::node::NodeProcess;
-use crate::cluster::target::Target;
-use crate::partner::Partner;
+use crate::namespaces::text;
+use crate::partner::PartnerProcess;
 use crate::report::Report;
 
 /// The node, and everybody's files.
-pub struct Site {
+pub struct SingleMachine {
     dir: PathBuf,
     cluster: Cluster,
     node: NodeProcess,
 }
 
-impl Site {
+impl SingleMachine {
     /// Starts the node.
-    pub fn start(setting: &Setting, name: &str) -> Result<Self> {
+    pub fn start(setting: &RunSettings, name: &str) -> Result<Self> {
         let dir = setting.subdir(name)?;
         let node = NodeProcess::start(&dir.join("node"))?;
         Ok(Self { cluster: node.connect()?, node, dir })
     }
 
     /// Processes of a job of ours.
-    pub fn start_ours(&self, job: &str, size: usize) -> Result<Team> {
-        let door = Door::open(&self.dir, job)?;
+    pub fn start_ours(&self, job: &str, size: usize) -> Result<TurnProcesses> {
+        let door = TurnListener::open(&self.dir, job)?;
         let address = self.node.unix_address()?;
         let member = |rank| {
             let key = "none";
-            let seat = Seat { door: door.path()?, address: &address, key, job, size, rank };
-            Partner::start(member::ROLE.name, &seat.words())
+            let seat = MemberWords { door: door.path()?, address: &address, key, job, size, rank };
+            PartnerProcess::start(member::ROLE.name, &seat.words())
         };
         let keepers = (0..size).map(member).collect::<Result<_>>()?;
         door.gather(size, keepers)
@@ -52,20 +52,20 @@ impl Site {
     pub fn start_async(&self, size: usize) -> Result<Rival> {
         let team = self.start_ours("async", size)?;
         let name = "M_ASYNC".to_owned();
-        Ok(Rival { kind: Kind::Async, name, dir: PathBuf::new(), team })
+        Ok(Rival { kind: RivalKind::Async, name, dir: PathBuf::new(), team })
     }
 
     /// Processes that use plain files.
     pub fn start_plain(&self, size: usize) -> Result<Rival> {
-        let door = Door::open(&self.dir, "plain")?;
+        let door = TurnListener::open(&self.dir, "plain")?;
         let dir = text(&self.dir)?;
         let member = |rank| {
             let words = member::plain_words(door.path()?, size, rank, dir);
-            Partner::start(member::ROLE.name, &words)
+            PartnerProcess::start(member::ROLE.name, &words)
         };
         let keepers = (0..size).map(member).collect::<Result<_>>()?;
         let (name, dir) = ("plain".to_owned(), self.dir.clone());
-        Ok(Rival { kind: Kind::Plain, name, dir, team: door.gather(size, keepers)? })
+        Ok(Rival { kind: RivalKind::Plain, name, dir, team: door.gather(size, keepers)? })
     }
 
     /// Where the files of the others are.
@@ -74,33 +74,38 @@ impl Site {
     }
 }
 
-impl Ground for Site {
-    fn lay_out(&mut self, name: &str, piece_bytes: usize, blocks: u64) -> Result<Paths> {
+impl ContestFiles for SingleMachine {
+    fn lay_out(&mut self, name: &str, piece_bytes: usize, blocks: u64) -> Result<ContestPaths> {
         let content = Content::new(piece_bytes);
         let bytes = blocks * piece_bytes as u64;
         let ours = format!("/{name}");
-        let file = Target::create_ours(&self.cluster, &ours)?;
+        let file = MeasuredFile::create_ours(&self.cluster, &ours)?;
         file.ensure_short_cut(true)?;
         file.fill(&content, bytes)?;
-        Target::create_plain(&self.dir.join(name))?.fill(&content, bytes)?;
-        Ok(Paths { ours, plain: name.to_owned() })
+        MeasuredFile::create_plain(&self.dir.join(name))?.fill(&content, bytes)?;
+        Ok(ContestPaths { ours, plain: name.to_owned() })
     }
 
-    fn read_ours(&mut self, paths: &Paths) -> Result<Vec<u8>> {
+    fn read_ours(&mut self, paths: &ContestPaths) -> Result<Vec<u8>> {
         let file = self.cluster.open(&paths.ours)?;
         let mut bytes = vec![0; usize::try_from(file.len()?)?];
         file.read_exact_at(&mut bytes, 0)?;
         Ok(bytes)
     }
 
-    fn read_theirs(&mut self, dir: &Path, paths: &Paths) -> Result<Vec<u8>> {
+    fn read_theirs(&mut self, dir: &Path, paths: &ContestPaths) -> Result<Vec<u8>> {
         Ok(fs::read(dir.join(&paths.plain))?)
     }
 }
 
 /// Measures contests of ours against MPI and plain files, all with the same processes.
-pub fn run(setting: &Setting, report: &mut Report, name: &str, contests: &[Contest]) -> Result<()> {
-    let mut site = Site::start(setting, name)?;
+pub fn run(
+    setting: &RunSettings,
+    report: &mut Report,
+    name: &str,
+    contests: &[ModeContest],
+) -> Result<()> {
+    let mut site = SingleMachine::start(setting, name)?;
     let mut ours = site.start_ours("ours", PROCESSES)?;
     let mut rivals = Rivals { all: vec![site.start_plain(PROCESSES)?], ..Rivals::default() };
     rivals.start_mpi(&Mpi::ALL, site.dir(), PROCESSES)?;

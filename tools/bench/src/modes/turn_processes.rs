@@ -14,25 +14,25 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::lines::Lines;
-use super::moment::Moment;
-use crate::apart::text;
-use crate::partner::Partner;
+use super::line_socket::LineSocket;
+use super::monotonic_time::MonotonicTime;
+use crate::namespaces::text;
+use crate::partner::PartnerProcess;
 
 /// How long it may take until all are there: sixty-four processes of MPI take a while.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// So much later than it is told they begin, and a little later for each process.
 const LEAD: Duration = Duration::from_millis(1);
 const LEAD_OF_EACH: Duration = Duration::from_micros(100);
 
 /// Where the processes of a team are to connect to.
 #[derive(Debug)]
-pub struct Door {
+pub struct TurnListener {
     listener: UnixListener,
     path: PathBuf,
 }
 
-impl Door {
+impl TurnListener {
     /// Makes the socket.
     pub fn open(dir: &Path, name: &str) -> Result<Self> {
         let path = dir.join(name);
@@ -48,27 +48,27 @@ impl Door {
     }
 
     /// Waits until all processes have come; they live as long as those that keep them.
-    pub fn gather(self, size: usize, mut keepers: Vec<Partner>) -> Result<Team> {
+    pub fn gather(self, size: usize, mut keepers: Vec<PartnerProcess>) -> Result<TurnProcesses> {
         let start = Instant::now();
         let mut members = Vec::with_capacity(size);
         while members.len() < size {
             if let Ok((stream, _)) = self.listener.accept() {
-                members.push(Lines::accepted(stream)?);
+                members.push(LineSocket::accepted(stream)?);
                 continue;
             }
             let came = members.len();
             ensure!(
-                keepers.iter_mut().all(Partner::is_running),
+                keepers.iter_mut().all(PartnerProcess::is_running),
                 "a process ended at its start; {came} of {size} came"
             );
-            ensure!(start.elapsed() < PATIENCE, "only {came} of {size} processes came");
+            ensure!(start.elapsed() < TIME_LIMIT, "only {came} of {size} processes came");
             thread::sleep(Duration::from_millis(2));
         }
-        Ok(Team { members, _keepers: keepers })
+        Ok(TurnProcesses { members, _keepers: keepers })
     }
 }
 
-impl Drop for Door {
+impl Drop for TurnListener {
     fn drop(&mut self) {
         // The whole directory goes at the end.
         let _ = std::fs::remove_file(&self.path);
@@ -78,12 +78,12 @@ impl Drop for Door {
 /// Processes that do something together. Fields are dropped in order: a process that has lost its
 /// connection ends by itself.
 #[derive(Debug)]
-pub struct Team {
-    members: Vec<Lines>,
-    _keepers: Vec<Partner>,
+pub struct TurnProcesses {
+    members: Vec<LineSocket>,
+    _keepers: Vec<PartnerProcess>,
 }
 
-impl Team {
+impl TurnProcesses {
     /// How many they are.
     pub fn size(&self) -> usize {
         self.members.len()
@@ -92,20 +92,20 @@ impl Team {
     /// Has them take a turn.
     pub fn turn(&mut self, order: &impl fmt::Display) -> Result<Duration> {
         let line = order.to_string();
-        self.members.iter_mut().try_for_each(|member| member.tell(&line))?;
+        self.members.iter_mut().try_for_each(|member| member.send_line(&line))?;
         for member in &mut self.members {
-            let said = member.hear()?;
+            let said = member.receive_line()?;
             if said != "ready" {
                 bail!("a process said {said:?}");
             }
         }
         let each = u32::try_from(self.size()).unwrap_or(u32::MAX);
-        let begin = Moment::now().after(LEAD + LEAD_OF_EACH * each);
+        let begin = MonotonicTime::now().after(LEAD + LEAD_OF_EACH * each);
         let line = begin.ns().to_string();
-        self.members.iter_mut().try_for_each(|member| member.tell(&line))?;
+        self.members.iter_mut().try_for_each(|member| member.send_line(&line))?;
         let mut end = begin;
         for member in &mut self.members {
-            end = end.max(Moment::of_ns(member.hear_value()?));
+            end = end.max(MonotonicTime::of_ns(member.receive_value()?));
         }
         Ok(end.since(begin))
     }

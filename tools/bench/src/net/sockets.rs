@@ -41,14 +41,14 @@ impl Transport {
 
 /// A socket that waits to be connected to.
 #[derive(Debug)]
-pub enum Door {
+pub enum SocketListener {
     /// On a port of loopback.
     Tcp(TcpListener),
     /// In a file.
     Unix(UnixListener),
 }
 
-impl Door {
+impl SocketListener {
     /// Opens one: on any free port, or at this path.
     pub fn open(transport: Transport, path: &Path) -> Result<Self> {
         Ok(match transport {
@@ -66,25 +66,25 @@ impl Door {
     }
 
     /// Waits for somebody.
-    pub fn accept(&self) -> Result<Wire> {
+    pub fn accept(&self) -> Result<SocketStream> {
         match self {
-            Self::Tcp(listener) => Wire::tcp(listener.accept()?.0),
-            Self::Unix(listener) => Ok(Wire::unix(listener.accept()?.0)),
+            Self::Tcp(listener) => SocketStream::tcp(listener.accept()?.0),
+            Self::Unix(listener) => Ok(SocketStream::unix(listener.accept()?.0)),
         }
     }
 }
 
 /// One end of a connection.
 #[derive(Debug)]
-pub enum Wire {
+pub enum SocketStream {
     /// Of TCP.
     Tcp(TcpStream),
     /// Of a Unix socket.
     Unix(UnixStream),
 }
 
-impl Wire {
-    /// Connects to a [`Door`].
+impl SocketStream {
+    /// Connects to a [`SocketListener`].
     pub fn connect(transport: Transport, address: &str, path: &Path) -> Result<Self> {
         match transport {
             Transport::Tcp => {
@@ -119,7 +119,7 @@ pub fn widen(stream: &UnixStream) {
     }
 }
 
-impl Read for Wire {
+impl Read for SocketStream {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.read(bytes),
@@ -128,7 +128,7 @@ impl Read for Wire {
     }
 }
 
-impl Write for Wire {
+impl Write for SocketStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.write(bytes),
@@ -151,8 +151,9 @@ mod tests {
         for transport in [Transport::Tcp, Transport::Unix] {
             let name = format!("pario-bench-wire-{}-{}", transport.name(), std::process::id());
             let path = env::temp_dir().join(name);
-            let door = Door::open(transport, &path).unwrap();
-            let mut near = Wire::connect(transport, &door.address().unwrap(), &path).unwrap();
+            let door = SocketListener::open(transport, &path).unwrap();
+            let mut near =
+                SocketStream::connect(transport, &door.address().unwrap(), &path).unwrap();
             let mut far = door.accept().unwrap();
             near.write_all(b"token").unwrap();
             let mut bytes = [0; 5];

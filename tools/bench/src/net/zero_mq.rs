@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::partner::Partner;
+use crate::partner::PartnerProcess;
 
 /// Two processes, connected.
 #[derive(Debug)]
 pub struct ZeroMq {
-    push: Partner,
-    pull: Partner,
+    push: PartnerProcess,
+    pull: PartnerProcess,
 }
 
 impl ZeroMq {
@@ -31,18 +31,18 @@ impl ZeroMq {
             return Ok(Err(format!("no ZeroMQ: {last}")));
         }
         let program = dir.join("zmq");
-        let mut pull = Partner::spawn(Command::new(&program).arg("pull"))?;
-        let address = pull.hear()?;
-        let push = Partner::spawn(Command::new(&program).arg("push").arg(address))?;
+        let mut pull = PartnerProcess::spawn(Command::new(&program).arg("pull"))?;
+        let address = pull.receive_line()?;
+        let push = PartnerProcess::spawn(Command::new(&program).arg("push").arg(address))?;
         Ok(Ok(Self { push, pull }))
     }
 
     /// The time from before the first of so many messages is sent until the last has come.
     pub fn stream(&mut self, count: u64) -> Result<Duration> {
-        self.pull.tell(count.to_string())?;
-        self.push.tell(count.to_string())?;
-        let start_ns: u64 = self.push.hear_value()?;
-        let end_ns: u64 = self.pull.hear_value()?;
+        self.pull.send_line(count.to_string())?;
+        self.push.send_line(count.to_string())?;
+        let start_ns: u64 = self.push.receive_value()?;
+        let end_ns: u64 = self.pull.receive_value()?;
         ensure!(start_ns < end_ns, "ZeroMQ's clocks differ");
         Ok(Duration::from_nanos(end_ns - start_ns))
     }

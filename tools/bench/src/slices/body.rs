@@ -9,7 +9,7 @@ use pario::Cluster;
 use pario_image::{Phantom, Pixel, Plane, Volume, VolumeOptions};
 use pario_proto::{PixelPosition, Shape};
 
-use crate::area::Setting;
+use crate::area::RunSettings;
 
 /// Voxels along each axis, in full runs.
 pub const SIDES: [u64; 3] = [1024, 1024, 512];
@@ -20,12 +20,12 @@ const SEED: u64 = 7;
 pub const PATH: &str = "/body";
 
 /// Voxels along each axis.
-pub fn sides(setting: &Setting) -> [u64; 3] {
+pub fn sides(setting: &RunSettings) -> [u64; 3] {
     setting.choose(SIDES, [512, 512, 256])
 }
 
 /// Opens the volume of a cluster; makes it if there is none.
-pub fn volume(cluster: &Cluster, setting: &Setting) -> Result<Volume> {
+pub fn volume(cluster: &Cluster, setting: &RunSettings) -> Result<Volume> {
     if cluster.metadata(PATH).is_ok() {
         return Ok(Volume::open(cluster, PATH)?);
     }
@@ -54,20 +54,20 @@ pub fn write_raw(path: &Path, sides: [u64; 3]) -> Result<()> {
 }
 
 /// A slice across the diagonal, 512 x 512 pixels, the number of a turn away from the middle.
-pub fn oblique(setting: &Setting, number: u32) -> Result<Plane> {
+pub fn oblique(setting: &RunSettings, number: u32) -> Result<Plane> {
     let away = f64::from(number % 64) * 1.5 - 48.0;
     let place = centre(setting).map(|middle| middle + away);
     Ok(Plane::through(place).normal([1.0, 1.0, 1.0]).size(512, 512).in_volume([1.0; 3])?)
 }
 
 /// The middle of the volume.
-pub fn centre(setting: &Setting) -> [f64; 3] {
+pub fn centre(setting: &RunSettings) -> [f64; 3] {
     #[expect(clippy::cast_precision_loss, reason = "a thousand")]
     sides(setting).map(|side| (side / 2) as f64)
 }
 
 /// A slice as the others are asked for it: where its first pixel is, and the steps right and down.
-pub fn asked(plane: &Plane) -> String {
+pub fn request_line(plane: &Plane) -> String {
     let [origin, right, down] = [plane.voxel_at(0, 0), plane.voxel_at(1, 0), plane.voxel_at(0, 1)];
     let step = |to: [f64; 3]| [0, 1, 2].map(|axis| to[axis] - origin[axis]);
     let numbers = [origin, step(right), step(down)].concat();

@@ -11,7 +11,7 @@ use pario::{Cluster, ClusterOptions, ProcessProgress};
 use pario_image::{BoxGrid, Cut, Interpolation, Pixel, Plane, Volume, VolumeOptions};
 
 use super::node::{self, Nodes};
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::statistics::median;
@@ -44,7 +44,7 @@ const NEEDED_BYTES: u64 = 5 << 30;
 const CACHE_BYTES: u64 = 25 << 20;
 
 /// A slice across the diagonal, so far from the middle of the volume.
-fn plane(setting: &Setting, away: f64) -> Result<Plane> {
+fn plane(setting: &RunSettings, away: f64) -> Result<Plane> {
     let unit = 1.0 / 3.0f64.sqrt();
     let (middle, reach, side) = setting.choose((384.0, 1.0, 512), (96.0, 0.25, 128));
     let place = [middle + away * reach * unit; 3];
@@ -65,7 +65,11 @@ fn service_s() -> f64 {
 }
 
 /// Slices per second from slow disks without a cache, against what the disks could do at best.
-pub fn run(setting: &Setting, report: &mut Report, (nodes, disks): (usize, usize)) -> Result<()> {
+pub fn run(
+    setting: &RunSettings,
+    report: &mut Report,
+    (nodes, disks): (usize, usize),
+) -> Result<()> {
     let figure = format!("disks-{disks}");
     if setting.quick && !QUICK_DISKS.contains(&disks) {
         report.skipped(&figure, "only in full runs: each takes some seconds more");
@@ -83,10 +87,10 @@ pub fn run(setting: &Setting, report: &mut Report, (nodes, disks): (usize, usize
     // Opens subfiles, and reads their indices.
     volume.slice_of(&plane(setting, 0.0)?, Interpolation::Nearest, &[])?;
     let mut away = -REACH;
-    let turns: Result<Vec<Turn>> =
+    let turns: Result<Vec<DiskTurn>> =
         (0..TURNS).map(|_| turn(setting, &volume, disks, &mut away)).collect();
     let turns = turns?;
-    let of_all = |part: fn(&Turn) -> f64| turns.iter().map(part).collect::<Vec<f64>>();
+    let of_all = |part: fn(&DiskTurn) -> f64| turns.iter().map(part).collect::<Vec<f64>>();
     let compared = Comparison::new(&of_all(|turn| turn.ours_s), &of_all(|turn| turn.bound_s));
     let even = median(&of_all(|turn| turn.even));
     eprintln!("  a disk has {even:.3} of the work of the busiest one, on average");
@@ -96,7 +100,7 @@ pub fn run(setting: &Setting, report: &mut Report, (nodes, disks): (usize, usize
 }
 
 /// What became of some slices.
-struct Turn {
+struct DiskTurn {
     /// Seconds for a slice.
     ours_s: f64,
     /// What the disks need for it if none of them ever rests.
@@ -107,7 +111,7 @@ struct Turn {
 
 /// Takes slices one after the other, until the last one of the series or for as long as a turn may
 /// take; the next turn goes on there.
-fn turn(setting: &Setting, volume: &Volume, disks: usize, away: &mut f64) -> Result<Turn> {
+fn turn(setting: &RunSettings, volume: &Volume, disks: usize, away: &mut f64) -> Result<DiskTurn> {
     let mut planes = Vec::new();
     let mut loads = BTreeMap::new();
     let mut bound_s = 0.0;
@@ -135,11 +139,11 @@ fn turn(setting: &Setting, volume: &Volume, disks: usize, away: &mut f64) -> Res
         taken?;
     }
     let ours_s = began.elapsed().as_secs_f64() / count;
-    Ok(Turn { ours_s, bound_s: bound_s / count, even })
+    Ok(DiskTurn { ours_s, bound_s: bound_s / count, even })
 }
 
 /// How many of the extents come from a cache of 25 MB per node, against how many could.
-pub fn cached(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn cached(setting: &RunSettings, report: &mut Report) -> Result<()> {
     for nodes in [1, 5] {
         let figure = format!("cache-{nodes}");
         let dir = setting.subdir(&figure)?;
@@ -172,7 +176,7 @@ pub fn cached(setting: &Setting, report: &mut Report) -> Result<()> {
 }
 
 /// Makes the volume while the disks are as fast as they are.
-fn fill(setting: &Setting, dir: &Path, nodes: usize, disks: usize) -> Result<()> {
+fn fill(setting: &RunSettings, dir: &Path, nodes: usize, disks: usize) -> Result<()> {
     let configuration = configuration_of(dir, nodes, disks, None, None)?;
     let site = Nodes::start(dir, &configuration, nodes)?;
     let cluster = connect(dir)?;

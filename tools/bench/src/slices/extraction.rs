@@ -13,7 +13,7 @@ use pario_image::{BoxGrid, Cut, Interpolation, Pixel, Plane, SliceParts};
 use pario_proto::{Shape, TilePosition};
 
 use super::body::{CORE, SIDES};
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::{alternate, rotate};
@@ -27,9 +27,9 @@ const ROOM: usize = 32 * 32 * 17;
 const BYTES: usize = 3;
 
 /// Measures and reports.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     // Together they meet far more memory than caches hold.
-    let bench = Bench::new(setting.choose(128, 32))?;
+    let bench = ExtractionSetup::new(setting.choose(128, 32))?;
     bench.check()?;
     let mut parts = SliceParts::new();
     let mut out = vec![[0; BYTES]; 512 * 512];
@@ -48,14 +48,14 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
 }
 
 /// Boxes in memory, and slices through them.
-struct Bench {
+struct ExtractionSetup {
     /// All boxes that slices meet, one after the other.
     voxels: Vec<[u8; BYTES]>,
-    slices: Vec<Taken>,
+    slices: Vec<PreparedSlice>,
 }
 
 /// A slice, and what of it lies where.
-struct Taken {
+struct PreparedSlice {
     cut: Cut,
     /// Boxes, and where their voxels begin and end.
     boxes: Vec<(TilePosition, usize, usize)>,
@@ -63,7 +63,7 @@ struct Taken {
     numbers: Vec<u32>,
 }
 
-impl Bench {
+impl ExtractionSetup {
     fn new(count: u32) -> Result<Self> {
         let [x, y, z] = SIDES;
         let [core_x, core_y, core_z] = CORE;
@@ -71,7 +71,7 @@ impl Bench {
         let grid = BoxGrid::new(Shape::volume(x, y, z), core, [false, false, true])?;
         let mut rooms = HashMap::new();
         let slices: Result<Vec<_>> =
-            (0..count).map(|number| Taken::new(plane(number)?, grid, &mut rooms)).collect();
+            (0..count).map(|number| PreparedSlice::new(plane(number)?, grid, &mut rooms)).collect();
         let mut voxels = vec![[0; BYTES]; rooms.len() * ROOM];
         fastrand::Rng::with_seed(7).fill(voxels.as_flattened_mut());
         Ok(Self { voxels, slices: slices? })
@@ -84,7 +84,7 @@ impl Bench {
     }
 
     /// Ours.
-    fn extract(&self, slices: &[Taken], parts: &mut SliceParts) -> Result<Duration> {
+    fn extract(&self, slices: &[PreparedSlice], parts: &mut SliceParts) -> Result<Duration> {
         let began = Instant::now();
         for slice in slices {
             parts.clear();
@@ -150,7 +150,7 @@ impl Bench {
     }
 }
 
-impl Taken {
+impl PreparedSlice {
     fn new(
         plane: Plane,
         grid: BoxGrid,

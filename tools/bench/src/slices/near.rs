@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::near_lab::{self, NODES};
-use crate::apart::{self, text};
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
-use crate::partner::{Partner, next_word};
+use crate::namespaces::{self, text};
+use crate::partner::{PartnerProcess, next_word};
 use crate::report::Report;
 use crate::statistics::median;
 use crate::turns::{Comparison, rotate};
@@ -24,7 +24,7 @@ const NEEDED_BYTES: u64 = 4 << 30;
 const FIGURES: [&str; 2] = ["near", "near-streamed"];
 
 /// Measures and reports.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let reason = match setting.lacks_space(NEEDED_BYTES)? {
         None => measure(setting, report)?,
         reason => reason,
@@ -36,17 +36,18 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
 }
 
 /// Measures; why not, if that is not possible here.
-fn measure(setting: &Setting, report: &mut Report) -> Result<Option<String>> {
+fn measure(setting: &RunSettings, report: &mut Report) -> Result<Option<String>> {
     let dir = setting.subdir("near")?;
     let [width, height] = setting.choose([8192, 4096], [2048, 2048]);
     let words = [text(&dir)?.to_owned(), width.to_string(), height.to_string()];
-    let mut lab = apart::start(near_lab::ROLE.name, &words)?;
-    match lab.hear() {
+    let mut lab = namespaces::start(near_lab::ROLE.name, &words)?;
+    match lab.receive_line() {
         Ok(said) if said == "ready" => {}
         Ok(why) => return Ok(Some(format!("no namespaces: {why}"))),
         Err(_) => return Ok(Some("namespaces are not possible here".to_owned())),
     }
-    let mut sides = ["nodes", "caller", "streamed"].map(|way| Side { way, crossed: Vec::new() });
+    let mut sides =
+        ["nodes", "caller", "streamed"].map(|way| FilterSide { way, crossed: Vec::new() });
     let seconds = {
         let lab = std::cell::RefCell::new(&mut lab);
         let [a, b, c] = &mut sides;
@@ -69,15 +70,15 @@ fn measure(setting: &Setting, report: &mut Report) -> Result<Option<String>> {
 }
 
 /// A way to filter, and how many bytes crossed in each turn.
-struct Side {
+struct FilterSide {
     way: &'static str,
     crossed: Vec<f64>,
 }
 
-impl Side {
-    fn turn(&mut self, lab: &mut Partner) -> Result<Duration> {
-        lab.tell(self.way)?;
-        let line = lab.hear()?;
+impl FilterSide {
+    fn turn(&mut self, lab: &mut PartnerProcess) -> Result<Duration> {
+        lab.send_line(self.way)?;
+        let line = lab.receive_line()?;
         let mut words = line.split_whitespace();
         let said: String = next_word(&mut words)?;
         ensure!(said == "took", "the lab said {line:?}");

@@ -14,10 +14,10 @@ use pario_image::{
 use pario_proto::{Shape, TilePosition};
 
 use super::near_lab::NODES;
-use crate::partner::{Role, Starter};
+use crate::partner::{ParentProcess, PartnerRole};
 
 /// The process of the caller.
-pub const ROLE: Role = Role { name: "slices-near-caller", run: serve };
+pub const ROLE: PartnerRole = PartnerRole { name: "slices-near-caller", run: serve };
 
 /// A bell that reaches two pixels far: 5 x 5.
 const FILTER: Filter = Filter::Gaussian { sigma: 0.66 };
@@ -27,37 +27,37 @@ const REACH: u32 = 2;
 const BAND: u32 = 256;
 const FROM: &str = "/image";
 const TO: &str = "/filtered";
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 fn serve(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
+    let parent = ParentProcess::listen();
     let [address, key, width, height] = words else { bail!("needs an address, a key and a size") };
     let cluster = connect(address, key.into())?;
     let image = make(&cluster, width.parse()?, height.parse()?)?;
-    let caller = Caller { cluster, image };
+    let caller = ImageCaller { cluster, image };
     caller.check()?;
-    starter.say("ready")?;
+    parent.send_line("ready")?;
     loop {
-        let way = starter.hear()?;
+        let way = parent.receive_line()?;
         let began = Instant::now();
         match way.as_str() {
             "tidy" => {
                 caller.cluster.remove(TO)?;
-                starter.say("done")?;
+                parent.send_line("done")?;
                 continue;
             }
             way => caller.filter(way)?,
         };
-        starter.say(began.elapsed().as_secs_f64().to_string())?;
+        parent.send_line(began.elapsed().as_secs_f64().to_string())?;
     }
 }
 
-struct Caller {
+struct ImageCaller {
     cluster: Cluster,
     image: Image,
 }
 
-impl Caller {
+impl ImageCaller {
     /// Makes the filtered image, durable.
     fn filter(&self, way: &str) -> Result<Image> {
         match way {
@@ -209,7 +209,7 @@ fn make(cluster: &Cluster, width: u32, height: u32) -> Result<Image> {
 
 /// Connects when all nodes have joined.
 fn connect(address: &str, key: PathBuf) -> Result<Cluster> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     loop {
         let options = ClusterOptions { key_file: Some(key.clone()), ..ClusterOptions::default() };
         let cluster = Cluster::connect_with(address, options)?;

@@ -6,9 +6,9 @@ use anyhow::{Context, Result};
 use pario::Cluster;
 use pario_image::{Interpolation, Plane, Volume};
 
-use super::body::{asked, centre, check, oblique, sides, volume};
+use super::body::{centre, check, oblique, request_line, sides, volume};
 use super::python::{PEERS, Python, picture};
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::alternate;
@@ -26,7 +26,7 @@ const ALIGNED_GOAL: f64 = 3.0;
 
 /// Ours and theirs, with all that is needed; nothing if it cannot be had, which was reported.
 fn both(
-    setting: &Setting,
+    setting: &RunSettings,
     report: &mut Report,
     figures: &[String],
 ) -> Result<Option<(Cluster, Python)>> {
@@ -63,7 +63,7 @@ fn take(volume: &Volume, plane: &Plane) -> Result<Duration> {
 }
 
 /// From memory: the same slices again and again.
-pub fn warm(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn warm(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let Some((cluster, mut python)) = both(setting, report, &names("warm", &PEERS))? else {
         return Ok(());
     };
@@ -76,14 +76,14 @@ pub fn warm(setting: &Setting, report: &mut Report) -> Result<()> {
             continue;
         }
         let first = oblique(setting, 0)?;
-        python.take(&format!("{peer} {} {}", asked(&first), picture(&dir).display()))?;
+        python.take(&format!("{peer} {} {}", request_line(&first), picture(&dir).display()))?;
         let ours = volume.slice_of(&first, Interpolation::Nearest, &[])?.0;
         check(ours.data(), &picture(&dir)).with_context(|| format!("comparing with {peer}"))?;
         let mut our_turn =
             || (0..slices).map(|n| take(&volume, &oblique(setting, n)?)).sum::<Result<_>>();
         let mut their_turn = || {
             (0..slices)
-                .map(|n| python.take(&format!("{peer} {}", asked(&oblique(setting, n)?))))
+                .map(|n| python.take(&format!("{peer} {}", request_line(&oblique(setting, n)?))))
                 .sum()
         };
         let compared = alternate(TURNS, &mut our_turn, &mut their_turn)?;
@@ -93,7 +93,7 @@ pub fn warm(setting: &Setting, report: &mut Report) -> Result<()> {
 }
 
 /// Across the axes, from memory.
-pub fn aligned(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn aligned(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let axes = ["x", "y", "z"];
     let Some((cluster, mut python)) = both(setting, report, &names("aligned", &axes))? else {
         return Ok(());
@@ -123,7 +123,7 @@ pub fn aligned(setting: &Setting, report: &mut Report) -> Result<()> {
 }
 
 /// From the disk: another slice each time, after everything in memory was dropped.
-pub fn cold(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn cold(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let figures = names("cold", &PEERS);
     if setting.quick {
         for figure in &figures {
@@ -165,7 +165,7 @@ pub fn cold(setting: &Setting, report: &mut Report) -> Result<()> {
             };
             drop_caches()?;
             their_number += 13;
-            python.take(&format!("{peer} {}", asked(&oblique(setting, their_number)?)))
+            python.take(&format!("{peer} {}", request_line(&oblique(setting, their_number)?)))
         };
         let compared = alternate(TURNS, &mut our_turn, &mut their_turn)?;
         report.measured(&format!("cold-{peer}"), compared, Quantity::Events(1.0), COLD_GOAL);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::body;
-use crate::area::Setting;
+use crate::area::RunSettings;
 
 /// What a Python user would pick.
 pub const PEERS: [&str; 3] = ["tensorstore", "zarr", "memmap"];
@@ -24,7 +24,7 @@ pub struct Python {
 impl Python {
     /// Installs what is missing, makes the volume and starts the process. What is wrong, if it cannot
     /// be had.
-    pub fn start(setting: &Setting, dir: &Path) -> Result<Result<Self, String>> {
+    pub fn start(setting: &RunSettings, dir: &Path) -> Result<Result<Self, String>> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let [raw, installed] = [dir.join("volume.raw"), dir.join("installed")];
         if !installed.exists() {

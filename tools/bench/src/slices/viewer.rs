@@ -16,10 +16,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::body::{self, PATH};
 use super::disks::{configuration_of, connect};
 use super::node::Nodes;
-use super::user::User;
-use crate::apart::{output, text};
-use crate::area::Setting;
+use super::viewer_user::ViewerUser;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
+use crate::namespaces::{output, text};
 use crate::report::Report;
 use crate::statistics::quantile;
 use crate::turns::Comparison;
@@ -41,7 +41,7 @@ const WAYS: [(&str, PauseMs, Option<f64>); 2] =
     [("viewer", Some([250, 750]), Some(1.0)), ("viewer-storm", None, None)];
 
 /// Measures and reports.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let reason = match setting.lacks_space(NEEDED_BYTES)? {
         None => measure(setting, report)?,
         reason => reason,
@@ -53,7 +53,7 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
 }
 
 /// Measures; why not, if that is not possible here.
-fn measure(setting: &Setting, report: &mut Report) -> Result<Option<String>> {
+fn measure(setting: &RunSettings, report: &mut Report) -> Result<Option<String>> {
     let program = match build() {
         Ok(program) => program,
         Err(error) => return Ok(Some(format!("pario cannot be built: {error:#}"))),
@@ -62,7 +62,7 @@ fn measure(setting: &Setting, report: &mut Report) -> Result<Option<String>> {
     let configuration = configuration_of(&dir, 1, 4, Some(CACHE_BYTES), None)?;
     let _node = Nodes::start(&dir, &configuration, 1)?;
     let volume = body::volume(&connect(&dir)?, setting)?;
-    let viewer = Viewer::start(&program, &format!("unix:{}/n0.s", text(&dir)?))?;
+    let viewer = ViewerProcess::start(&program, &format!("unix:{}/n0.s", text(&dir)?))?;
     for (figure, pause_ms, goal) in WAYS {
         // Who never pauses sees many slices in a short time.
         let quick_ms = if pause_ms.is_some() { 700 } else { 200 };
@@ -93,18 +93,23 @@ fn measure(setting: &Setting, report: &mut Report) -> Result<Option<String>> {
 }
 
 /// A slice that a user has got: when, from the beginning, and how long it took.
-struct Got {
+struct ReceivedSlice {
     ended: Duration,
     took: Duration,
 }
 
 /// Has all users look at the same time, for all turns and one before.
-fn look(address: &str, centre: [f64; 3], pause_ms: PauseMs, turn: Duration) -> Result<Vec<Got>> {
-    let users: Result<Vec<User>> =
-        (0..USERS).map(|number| User::connect(address, number, centre)).collect();
+fn look(
+    address: &str,
+    centre: [f64; 3],
+    pause_ms: PauseMs,
+    turn: Duration,
+) -> Result<Vec<ReceivedSlice>> {
+    let users: Result<Vec<ViewerUser>> =
+        (0..USERS).map(|number| ViewerUser::connect(address, number, centre)).collect();
     let (end, has_failed) = (turn * (TURNS + 1), AtomicBool::new(false));
     let began = Instant::now();
-    let work = |mut user: User| -> Result<Vec<Got>> {
+    let work = |mut user: ViewerUser| -> Result<Vec<ReceivedSlice>> {
         let mut got = Vec::new();
         while began.elapsed() < end && !has_failed.load(Ordering::Relaxed) {
             if let Some([least, most]) = pause_ms {
@@ -115,7 +120,7 @@ fn look(address: &str, centre: [f64; 3], pause_ms: PauseMs, turn: Duration) -> R
                 has_failed.store(true, Ordering::Relaxed);
                 return Err(error);
             }
-            got.push(Got { ended: began.elapsed(), took: asked.elapsed() });
+            got.push(ReceivedSlice { ended: began.elapsed(), took: asked.elapsed() });
         }
         Ok(got)
     };
@@ -132,12 +137,12 @@ fn look(address: &str, centre: [f64; 3], pause_ms: PauseMs, turn: Duration) -> R
 }
 
 /// The viewer, which ends when this is dropped.
-struct Viewer {
+struct ViewerProcess {
     process: Child,
     address: String,
 }
 
-impl Viewer {
+impl ViewerProcess {
     fn start(program: &Path, cluster: &str) -> Result<Self> {
         let mut process = Command::new(program)
             .args(["--cluster", cluster, "view", PATH, "--no-token"])
@@ -157,7 +162,7 @@ impl Viewer {
     }
 }
 
-impl Drop for Viewer {
+impl Drop for ViewerProcess {
     fn drop(&mut self) {
         // It may have ended by itself.
         if let Some(process) = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw) {

@@ -11,13 +11,13 @@ use anyhow::{Context, Result, ensure};
 const SIDE: f64 = 512.0;
 /// So many steps in one direction, then back.
 const STEPS: u32 = 64;
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// Directions right and down of a slice.
-type Span = [[f64; 3]; 2];
+type SliceDirections = [[f64; 3]; 2];
 
 /// Slices across z, y and x, and one across the diagonal.
-const SPANS: [Span; 4] = [
+const SPANS: [SliceDirections; 4] = [
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]],
     [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]],
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
@@ -25,7 +25,7 @@ const SPANS: [Span; 4] = [
 ];
 
 /// A user.
-pub struct User {
+pub struct ViewerUser {
     /// What is not the same for all.
     pub random: fastrand::Rng,
     address: String,
@@ -36,12 +36,12 @@ pub struct User {
     picture: Vec<u8>,
 }
 
-impl User {
+impl ViewerUser {
     /// Connects. A quarter of the users looks in each direction, from different places on.
     pub fn connect(address: &str, number: u32, centre: [f64; 3]) -> Result<Self> {
         let stream = TcpStream::connect(address).context("connecting to the viewer")?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIME_LIMIT))?;
         Ok(Self {
             random: fastrand::Rng::with_seed(number.into()),
             address: address.to_owned(),

@@ -8,11 +8,11 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 /// A directory with files of six bytes.
-pub struct Tree {
+pub struct LocalTree {
     path: PathBuf,
 }
 
-impl Tree {
+impl LocalTree {
     /// Makes a tree of so many files.
     pub fn make(path: PathBuf, count: u32) -> Result<Self> {
         let file = |number: u32| (format!("f{number}"), format!("{number:06}").into_bytes());

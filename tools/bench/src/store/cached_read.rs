@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use pario_store::{Buffer, BufferPool, Caching, ExtentFile, NewSubfile, SubfileId};
 
 use super::{EXTENT_BYTES, EXTENT_ON_DISK_BYTES, HEADER_BYTES, make_disk};
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::alternate;
@@ -22,7 +22,7 @@ const THREADS: u64 = 2;
 const SET_BYTES: u64 = 256 << 20;
 
 /// Measures `cached-read`.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let reads: u64 = setting.choose(4_000, 2_000);
     let turns = setting.choose(61, 31);
     if let Some(reason) = setting.lacks_space(2 * SET_BYTES)? {

@@ -13,7 +13,7 @@ use anyhow::{Result, ensure};
 use pario_store::{BufferPool, Disk, FlatFile, NewSubfile, SubfileId};
 
 use super::{make_disk, plain_file};
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::{Comparison, rotate};
@@ -22,22 +22,22 @@ const GOAL: f64 = 0.97;
 const FILE_BYTES: u64 = 96 << 20;
 
 /// Measures `flat-read-1m`.
-pub fn run_read_1m(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_read_1m(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, "flat-read-1m", Direction::Read, 1 << 20)
 }
 
 /// Measures `flat-write-1m`.
-pub fn run_write_1m(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_write_1m(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, "flat-write-1m", Direction::Write, 1 << 20)
 }
 
 /// Measures `flat-read-4k`.
-pub fn run_read_4k(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_read_4k(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, "flat-read-4k", Direction::Read, 4 << 10)
 }
 
 /// Measures `flat-write-4k`.
-pub fn run_write_4k(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_write_4k(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, "flat-write-4k", Direction::Write, 4 << 10)
 }
 
@@ -49,7 +49,7 @@ enum Direction {
 }
 
 fn run(
-    setting: &Setting,
+    setting: &RunSettings,
     report: &mut Report,
     name: &str,
     direction: Direction,
@@ -68,15 +68,15 @@ fn run(
     let (mut ours_s, mut theirs_s) = (Vec::new(), Vec::new());
     let disk = make_disk(setting, &format!("{name}.disk"), 0)?;
     for round in 0..rounds {
-        let pair = Pair::make(setting, &disk, name, round)?;
+        let pair = FilePair::make(setting, &disk, name, round)?;
         let (mut our_random, mut their_random) =
             (fastrand::Rng::with_seed(round.into()), fastrand::Rng::with_seed(round.into()));
         let mut ours = || {
-            let places = Places::new(pieces, piece_bytes, &mut our_random);
+            let places = RandomPlaces::new(pieces, piece_bytes, &mut our_random);
             pair.ours(direction, places, &mut memory.borrow_mut())
         };
         let mut theirs = || {
-            let places = Places::new(pieces, piece_bytes, &mut their_random);
+            let places = RandomPlaces::new(pieces, piece_bytes, &mut their_random);
             pair.theirs(direction, places, &mut memory.borrow_mut())
         };
         let mut seconds = rotate(turns, &mut [&mut ours, &mut theirs])?.into_iter();
@@ -91,19 +91,19 @@ fn run(
 }
 
 /// Random places in a file, as many as a turn has.
-struct Places<'a> {
+struct RandomPlaces<'a> {
     left: usize,
     piece_bytes: usize,
     random: &'a mut fastrand::Rng,
 }
 
-impl<'a> Places<'a> {
+impl<'a> RandomPlaces<'a> {
     fn new(count: usize, piece_bytes: usize, random: &'a mut fastrand::Rng) -> Self {
         Self { left: count, piece_bytes, random }
     }
 }
 
-impl Iterator for Places<'_> {
+impl Iterator for RandomPlaces<'_> {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
@@ -114,14 +114,14 @@ impl Iterator for Places<'_> {
 }
 
 /// A flat subfile and a plain file of the same size, both in the page cache.
-struct Pair {
+struct FilePair {
     flat: FlatFile,
     plain: File,
     plain_path: std::path::PathBuf,
 }
 
-impl Pair {
-    fn make(setting: &Setting, disk: &Disk, name: &str, round: u32) -> Result<Self> {
+impl FilePair {
+    fn make(setting: &RunSettings, disk: &Disk, name: &str, round: u32) -> Result<Self> {
         let flat = disk.create_flat(NewSubfile::new(SubfileId::data(1, round)))?;
         let plain_path = setting.dir.join(format!("{name}.plain"));
         let plain = plain_file::create(&plain_path)?;
@@ -156,7 +156,7 @@ impl Pair {
     fn ours(
         &self,
         direction: Direction,
-        places: Places<'_>,
+        places: RandomPlaces<'_>,
         memory: &mut [u8],
     ) -> Result<Duration> {
         let start = Instant::now();
@@ -180,7 +180,7 @@ impl Pair {
     fn theirs(
         &self,
         direction: Direction,
-        places: Places<'_>,
+        places: RandomPlaces<'_>,
         memory: &mut [u8],
     ) -> Result<Duration> {
         let start = Instant::now();

@@ -13,13 +13,13 @@ use anyhow::{Context, Result};
 use pario_store::{Disk, DiskOptions, ExtentCache, Queue};
 
 use super::fill_pool;
-use super::population::{Population, Shape};
+use super::population::{ExtentShape, Population};
 use super::stream::start_queue;
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::statistics::median;
-use crate::turns::{Comparison, Side, rotate};
+use crate::turns::{Comparison, TurnRunner, rotate};
 
 /// The last may take 1.5 times as long as the first.
 const GOAL: f64 = 0.667;
@@ -44,13 +44,14 @@ const SIZES: [(u64, &str); 4] =
 const SPARED_BYTES: u64 = 10 << 30;
 
 /// Measures `growth-…` and `growth-insert-…`.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let sizes = setting.choose(&SIZES[..], &SIZES[..3]);
     let all: u64 = sizes.iter().map(|(extents, _)| extents).sum();
     let disk = make_growth_disk(setting)?;
     let space_bytes = disk.space()?.free_bytes.saturating_sub(SPARED_BYTES);
-    let usual_fits = Shape::USUAL.bytes_for(all) <= space_bytes;
-    let (shape, suffix) = if usual_fits { (Shape::USUAL, "") } else { (Shape::SMALL, "-400b") };
+    let usual_fits = ExtentShape::USUAL.bytes_for(all) <= space_bytes;
+    let (shape, suffix) =
+        if usual_fits { (ExtentShape::USUAL, "") } else { (ExtentShape::SMALL, "-400b") };
     if shape.bytes_for(all) > space_bytes {
         let needed = (shape.bytes_for(all) + SPARED_BYTES) >> 20;
         report.skipped("growth", format!("needs {needed} MiB of free space"));
@@ -63,13 +64,13 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
         let filled = Population::fill(&disk, &mut queue, DEPTH, shape, extents);
         populations.push(filled?);
     }
-    setting.settle()?;
+    setting.flush_file_system()?;
     let queue = RefCell::new(queue);
     let rewrites: u64 = setting.choose(2 * JOURNAL_RECORDS, 2 * QUICK_JOURNAL_RECORDS);
     let inserts: u64 = setting.choose(10_000, 4_000);
     for (kind, write, writes) in [
-        ("growth", Population::rewrite as Write, rewrites),
-        ("growth-insert", Population::insert as Write, inserts),
+        ("growth", Population::rewrite as WriteFn, rewrites),
+        ("growth-insert", Population::insert as WriteFn, inserts),
     ] {
         let seconds = measure(&mut populations, &queue, writes, write)?;
         for (&(_, size), ours_s) in sizes.iter().zip(&seconds).skip(1) {
@@ -84,7 +85,7 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
 
 /// A disk whose chores are done where they come up. The index is written at least once in
 /// [`JOURNAL_RECORDS`] changes, as by default; in quick runs much more often.
-fn make_growth_disk(setting: &Setting) -> Result<Disk> {
+fn make_growth_disk(setting: &RunSettings) -> Result<Disk> {
     let records = setting.choose(JOURNAL_RECORDS, QUICK_JOURNAL_RECORDS);
     let options = DiskOptions {
         cache: ExtentCache::new(0),
@@ -96,21 +97,22 @@ fn make_growth_disk(setting: &Setting) -> Result<Disk> {
 }
 
 /// One way to write to a population.
-type Write = fn(&mut Population, &mut Queue, usize, u64) -> Result<Duration>;
+type WriteFn = fn(&mut Population, &mut Queue, usize, u64) -> Result<Duration>;
 
 /// Has all populations take turns; the answer is the seconds of each.
 fn measure(
     populations: &mut [Population],
     queue: &RefCell<Queue>,
     writes: u64,
-    write: Write,
+    write: WriteFn,
 ) -> Result<Vec<Vec<f64>>> {
     const TURNS: usize = 15;
     let mut sides: Vec<_> = populations
         .iter_mut()
         .map(|population| move || write(population, &mut queue.borrow_mut(), DEPTH, writes))
         .collect();
-    let mut sides: Vec<Side<'_>> = sides.iter_mut().map(|side| side as Side<'_>).collect();
+    let mut sides: Vec<TurnRunner<'_>> =
+        sides.iter_mut().map(|side| side as TurnRunner<'_>).collect();
     let seconds = rotate(TURNS, &mut sides)?;
     drop(sides);
     for (population, seconds) in populations.iter().zip(&seconds) {

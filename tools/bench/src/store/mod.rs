@@ -13,54 +13,54 @@ mod write_sync;
 use anyhow::{Context, Result};
 use pario_store::{Disk, DiskOptions, ExtentBuffer, ExtentCache, ExtentFile};
 
-use crate::area::{Area, Family, Setting, nothing};
+use crate::area::{BenchArea, FigureFamily, RunSettings, nothing};
 
 /// The area of the store.
-pub const AREA: Area = Area {
+pub const AREA: BenchArea = BenchArea {
     name: "store",
     draw: nothing,
     families: &[
-        Family {
+        FigureFamily {
             name: "random-read",
             what: "random reads of 51 KiB extents, 16 under way, against io_uring on a plain file",
             run: random_read::run,
         },
-        Family {
+        FigureFamily {
             name: "write-sync",
             what: "writing 51 KiB extents, then sync, against pwrite, then fdatasync",
             run: write_sync::run_new,
         },
-        Family {
+        FigureFamily {
             name: "rewrite-sync",
             what: "replacing 51 KiB extents, then sync, against pwrite in place, then fdatasync",
             run: write_sync::run_again,
         },
-        Family {
+        FigureFamily {
             name: "cached-read",
             what: "cached reads of 51 KiB extents by two threads, against memcpy",
             run: cached_read::run,
         },
-        Family {
+        FigureFamily {
             name: "flat-read-1m",
             what: "read_at of 1 MiB on warm data, against pread",
             run: flat::run_read_1m,
         },
-        Family {
+        FigureFamily {
             name: "flat-write-1m",
             what: "write_at of 1 MiB on warm data, against pwrite",
             run: flat::run_write_1m,
         },
-        Family {
+        FigureFamily {
             name: "flat-read-4k",
             what: "read_at of 4 KiB on warm data, against pread",
             run: flat::run_read_4k,
         },
-        Family {
+        FigureFamily {
             name: "flat-write-4k",
             what: "write_at of 4 KiB on warm data, against pwrite",
             run: flat::run_write_4k,
         },
-        Family {
+        FigureFamily {
             name: "growth",
             what: "time per write in ever larger subfiles, against one of 10,000 extents",
             run: growth::run,
@@ -81,7 +81,7 @@ const EXTENT_ON_DISK_BYTES: usize = 52 << 10;
 const UNDER_WAY: usize = 16;
 
 /// Makes a disk in a directory of its own.
-fn make_disk(setting: &Setting, name: &str, cache_bytes: u64) -> Result<Disk> {
+fn make_disk(setting: &RunSettings, name: &str, cache_bytes: u64) -> Result<Disk> {
     let options = DiskOptions { cache: ExtentCache::new(cache_bytes), ..DiskOptions::default() };
     Disk::create(setting.dir.join(name), options).context("making a disk")
 }

@@ -13,14 +13,14 @@ const STEP: u64 = 8;
 
 /// The size of the extents of a subfile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct ExtentShape {
     /// Bytes of the body; there is no header.
     pub body_bytes: usize,
     /// Bytes that it takes on the disk.
     pub granule_bytes: u32,
 }
 
-impl Shape {
+impl ExtentShape {
     /// An extent takes 4 KiB.
     pub const USUAL: Self = Self { body_bytes: 4_000, granule_bytes: 4_096 };
     /// An extent takes 512 bytes, for disks without much space and for quick runs.
@@ -37,7 +37,7 @@ pub struct Population {
     /// How many extents it has between turns.
     pub extents: u64,
     file: ExtentFile,
-    shape: Shape,
+    shape: ExtentShape,
     random: fastrand::Rng,
 }
 
@@ -47,7 +47,7 @@ impl Population {
         disk: &Disk,
         queue: &mut Queue,
         depth: usize,
-        shape: Shape,
+        shape: ExtentShape,
         extents: u64,
     ) -> Result<Self> {
         let mut new = NewSubfile::new(SubfileId::data(1, u32::try_from(extents)?));

@@ -10,7 +10,7 @@ use crate::partner::next_word;
 
 /// What is done by all, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum GridPhase {
     /// A new file is opened for writing, and said how long it becomes.
     Create,
     /// Everybody writes its columns.
@@ -25,7 +25,7 @@ pub enum Phase {
     End,
 }
 
-impl Phase {
+impl GridPhase {
     /// All, in order.
     pub const ALL: [Self; 6] =
         [Self::Create, Self::Write, Self::Close, Self::Open, Self::Read, Self::End];
@@ -45,14 +45,14 @@ impl Phase {
 
 /// How MPI is used; of no meaning to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum MpiCalls {
     /// A call for each column.
     Independent,
     /// One call of all for all columns.
     Collective,
 }
 
-impl How {
+impl MpiCalls {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Independent, Self::Collective];
 
@@ -67,33 +67,33 @@ impl How {
 
 /// A phase of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct GridTurn {
     /// Which one.
-    pub phase: Phase,
+    pub phase: GridPhase,
     /// How, if it is MPI.
-    pub how: How,
+    pub how: MpiCalls,
     /// The grid.
     pub points: Points,
     /// The name of the file, in the directory of the side.
     pub name: String,
 }
 
-impl fmt::Display for Order {
+impl fmt::Display for GridTurn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { phase, how, points: [x, y, z], name } = self;
         write!(f, "{} {} {x} {y} {z} {name}", phase.name(), how.name())
     }
 }
 
-impl FromStr for Order {
+impl FromStr for GridTurn {
     type Err = anyhow::Error;
 
     fn from_str(line: &str) -> Result<Self> {
         let mut words = line.split_whitespace();
         let words = &mut words;
         let (phase, how): (String, String) = (next_word(words)?, next_word(words)?);
-        let phase = Phase::ALL.into_iter().find(|known| known.name() == phase);
-        let how = How::ALL.into_iter().find(|known| known.name() == how);
+        let phase = GridPhase::ALL.into_iter().find(|known| known.name() == phase);
+        let how = MpiCalls::ALL.into_iter().find(|known| known.name() == how);
         Ok(Self {
             phase: phase.context("there is no such phase")?,
             how: how.context("it cannot be done so")?,
@@ -109,11 +109,11 @@ mod tests {
 
     #[test]
     fn an_order_is_told_in_a_line() {
-        for phase in Phase::ALL {
-            let (how, name) = (How::Collective, "file".to_owned());
-            let order = Order { phase, how, points: [41, 41, 31], name };
-            assert_eq!(order.to_string().parse::<Order>().unwrap(), order);
+        for phase in GridPhase::ALL {
+            let (how, name) = (MpiCalls::Collective, "file".to_owned());
+            let order = GridTurn { phase, how, points: [41, 41, 31], name };
+            assert_eq!(order.to_string().parse::<GridTurn>().unwrap(), order);
         }
-        assert!("sing independent 1 2 3 file".parse::<Order>().is_err());
+        assert!("sing independent 1 2 3 file".parse::<GridTurn>().is_err());
     }
 }

@@ -8,13 +8,13 @@ use anyhow::{Context, Result, bail};
 use pario::team::Team;
 use pario::{CachedFile, CachedOptions};
 
-use super::order::{Order, Phase};
+use super::grid_turn::{GridPhase, GridTurn};
 use super::pattern::Grid;
-use crate::memory::seat::Seat;
-use crate::partner::Role;
+use crate::memory::team_member::TeamMember;
+use crate::partner::PartnerRole;
 
 /// A process of either.
-pub const ROLE: Role = Role { name: "memory-grid", run: serve };
+pub const ROLE: PartnerRole = PartnerRole { name: "memory-grid", run: serve };
 
 /// What a process of ours is told to be.
 pub const OURS: &str = "ours";
@@ -22,95 +22,95 @@ pub const OURS: &str = "ours";
 pub const PLAIN: &str = "plain";
 
 fn serve(words: &[String]) -> Result<()> {
-    let (seat, rest) = Seat::take(words)?;
+    let (seat, rest) = TeamMember::take(words)?;
     let [kind, dir] = rest else { bail!("needs a kind and a directory") };
     let team = seat.meet()?;
-    let mut member = Member {
+    let mut member = GridMember {
         columns: Columns { grid: Grid::new([2, 2, 2]), size: team.size(), bytes: Vec::new() },
         dir: dir.into(),
         team,
-        opened: Opened::Nothing,
+        opened: OpenGridFile::Nothing,
     };
     let is_ours = kind == OURS;
     seat.take_turns(|line, begin| {
-        let order: Order = line.parse()?;
+        let order: GridTurn = line.parse()?;
         member.columns.lay_out(&order);
         begin.wait()?;
         if is_ours { member.take_turn(&order) } else { member.take_plain_turn(&order) }
     })
 }
 
-struct Member {
+struct GridMember {
     team: Team,
     dir: PathBuf,
     columns: Columns,
-    opened: Opened,
+    opened: OpenGridFile,
 }
 
-enum Opened {
+enum OpenGridFile {
     Nothing,
     Cached(Box<CachedFile>),
     Plain(File),
 }
 
-impl Member {
-    fn take_turn(&mut self, order: &Order) -> Result<()> {
+impl GridMember {
+    fn take_turn(&mut self, order: &GridTurn) -> Result<()> {
         let path = self.dir.join(&order.name);
-        match (order.phase, std::mem::replace(&mut self.opened, Opened::Nothing)) {
-            (Phase::Create, _) => {
+        match (order.phase, std::mem::replace(&mut self.opened, OpenGridFile::Nothing)) {
+            (GridPhase::Create, _) => {
                 let options = CachedOptions::new().write(true).create_new(true).prefault(true);
                 let mut file = options.open(&self.team, &path)?;
                 file.reserve(self.columns.grid.file_bytes())?;
-                self.opened = Opened::Cached(Box::new(file));
+                self.opened = OpenGridFile::Cached(Box::new(file));
             }
-            (Phase::Open, _) => {
+            (GridPhase::Open, _) => {
                 let options = CachedOptions::new().read(true).prefault(true);
-                self.opened = Opened::Cached(Box::new(options.open(&self.team, &path)?));
+                self.opened = OpenGridFile::Cached(Box::new(options.open(&self.team, &path)?));
             }
-            (Phase::Close | Phase::End, Opened::Cached(file)) => file.close()?,
-            (Phase::Write, Opened::Cached(file)) => {
+            (GridPhase::Close | GridPhase::End, OpenGridFile::Cached(file)) => file.close()?,
+            (GridPhase::Write, OpenGridFile::Cached(file)) => {
                 let rank = self.team.rank();
                 self.columns.write(rank, |bytes, place| Ok(file.write_at(bytes, place)?))?;
-                self.opened = Opened::Cached(file);
+                self.opened = OpenGridFile::Cached(file);
             }
-            (Phase::Read, Opened::Cached(file)) => {
+            (GridPhase::Read, OpenGridFile::Cached(file)) => {
                 let next = (self.team.rank() + 1) % self.team.size();
                 self.columns.read(next, |bytes, place| Ok(file.read_exact_at(bytes, place)?))?;
-                self.opened = Opened::Cached(file);
+                self.opened = OpenGridFile::Cached(file);
             }
             (phase, _) => bail!("nothing is open in the phase {}", phase.name()),
         }
         Ok(())
     }
 
-    fn take_plain_turn(&mut self, order: &Order) -> Result<()> {
+    fn take_plain_turn(&mut self, order: &GridTurn) -> Result<()> {
         let path = self.dir.join(&order.name);
         let context = || format!("opening {}", path.display());
-        match (order.phase, std::mem::replace(&mut self.opened, Opened::Nothing)) {
-            (Phase::Create, _) => {
+        match (order.phase, std::mem::replace(&mut self.opened, OpenGridFile::Nothing)) {
+            (GridPhase::Create, _) => {
                 let options = &mut OpenOptions::new();
                 let file = options.write(true).create(true).truncate(false).open(&path);
-                self.opened = Opened::Plain(file.with_context(context)?);
+                self.opened = OpenGridFile::Plain(file.with_context(context)?);
             }
-            (Phase::Open, _) => {
-                self.opened = Opened::Plain(File::open(&path).with_context(context)?);
+            (GridPhase::Open, _) => {
+                self.opened = OpenGridFile::Plain(File::open(&path).with_context(context)?);
             }
-            (Phase::Close, Opened::Plain(file)) => {
+            (GridPhase::Close, OpenGridFile::Plain(file)) => {
                 // All have written before: one of them is enough.
                 if self.team.rank() == 0 {
                     make_durable(&file, &self.dir)?;
                 }
             }
-            (Phase::End, Opened::Plain(_)) => {}
-            (Phase::Write, Opened::Plain(file)) => {
+            (GridPhase::End, OpenGridFile::Plain(_)) => {}
+            (GridPhase::Write, OpenGridFile::Plain(file)) => {
                 let rank = self.team.rank();
                 self.columns.write(rank, |bytes, place| Ok(file.write_all_at(bytes, place)?))?;
-                self.opened = Opened::Plain(file);
+                self.opened = OpenGridFile::Plain(file);
             }
-            (Phase::Read, Opened::Plain(file)) => {
+            (GridPhase::Read, OpenGridFile::Plain(file)) => {
                 let next = (self.team.rank() + 1) % self.team.size();
                 self.columns.read(next, |bytes, place| Ok(file.read_exact_at(bytes, place)?))?;
-                self.opened = Opened::Plain(file);
+                self.opened = OpenGridFile::Plain(file);
             }
             (phase, _) => bail!("nothing is open in the phase {}", phase.name()),
         }
@@ -132,7 +132,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn lay_out(&mut self, order: &Order) {
+    fn lay_out(&mut self, order: &GridTurn) {
         if self.grid.points() != order.points {
             self.grid = Grid::new(order.points);
         }

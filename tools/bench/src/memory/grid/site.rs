@@ -11,30 +11,30 @@ use std::rc::Rc;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::pattern::{Grid, Points};
-use crate::apart::text;
 use crate::cluster::gluster;
-use crate::partner::{Partner, Role, Starter, next_word};
+use crate::namespaces::text;
+use crate::partner::{ParentProcess, PartnerProcess, PartnerRole, next_word};
 
 /// The first process in the namespaces.
-pub const ROLE: Role = Role { name: "memory-gluster", run: serve };
+pub const ROLE: PartnerRole = PartnerRole { name: "memory-gluster", run: serve };
 
 /// Where a side is.
 #[derive(Clone, Debug)]
-pub enum Ground {
+pub enum GridSite {
     /// On this machine.
     Here,
     /// Where the mount is.
-    Mount(Rc<RefCell<Mount>>),
+    GlusterMount(Rc<RefCell<GlusterMount>>),
 }
 
 /// GlusterFS, mounted where nobody else sees it.
 #[derive(Debug)]
-pub struct Mount {
-    partner: Partner,
+pub struct GlusterMount {
+    partner: PartnerProcess,
     dir: PathBuf,
 }
 
-impl Mount {
+impl GlusterMount {
     /// Installs, starts and mounts it, or says why it cannot be had here.
     pub fn start(dir: &Path) -> Result<Result<Self, String>> {
         let started = gluster::start(ROLE.name, &[text(dir)?])?;
@@ -47,24 +47,24 @@ impl Mount {
     }
 
     /// To start processes there.
-    pub fn into_ground(self) -> Ground {
-        Ground::Mount(Rc::new(RefCell::new(self)))
+    pub fn into_ground(self) -> GridSite {
+        GridSite::GlusterMount(Rc::new(RefCell::new(self)))
     }
 
     fn order(&mut self, line: &str) -> Result<()> {
-        self.partner.tell(line)?;
-        let said = self.partner.hear()?;
+        self.partner.send_line(line)?;
+        let said = self.partner.receive_line()?;
         ensure!(said == "done", "GlusterFS: {said}");
         Ok(())
     }
 }
 
-impl Ground {
+impl GridSite {
     /// Starts a process there; who keeps it, if that is nobody there.
-    pub fn spawn(&self, command: &mut Command) -> Result<Option<Partner>> {
+    pub fn spawn(&self, command: &mut Command) -> Result<Option<PartnerProcess>> {
         match self {
-            Self::Here => Partner::spawn(command).map(Some),
-            Self::Mount(mount) => {
+            Self::Here => PartnerProcess::spawn(command).map(Some),
+            Self::GlusterMount(mount) => {
                 let words = [command.get_program()].into_iter().chain(command.get_args());
                 let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
                 mount.borrow_mut().order(&format!("spawn {}", words.join(" "))).map(|()| None)
@@ -76,7 +76,7 @@ impl Ground {
     pub fn check(&self, path: &Path, points: Points) -> Result<()> {
         match self {
             Self::Here => Grid::new(points).examine_file(&fs::read(path)?),
-            Self::Mount(mount) => {
+            Self::GlusterMount(mount) => {
                 let [x, y, z] = points;
                 mount.borrow_mut().order(&format!("check {x} {y} {z} {}", text(path)?))
             }
@@ -87,7 +87,9 @@ impl Ground {
     pub fn remove(&self, path: &Path) -> Result<()> {
         match self {
             Self::Here => remove(path),
-            Self::Mount(mount) => mount.borrow_mut().order(&format!("remove {}", text(path)?)),
+            Self::GlusterMount(mount) => {
+                mount.borrow_mut().order(&format!("remove {}", text(path)?))
+            }
         }
     }
 }
@@ -102,28 +104,28 @@ fn remove(path: &Path) -> Result<()> {
 }
 
 fn serve(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
+    let parent = ParentProcess::listen();
     let [dir] = words else { bail!("needs a directory") };
     if let Err(error) = gluster::start_and_mount(Path::new(dir)) {
-        return starter.say(format!("{error:#}").replace('\n', " "));
+        return parent.send_line(format!("{error:#}").replace('\n', " "));
     }
-    starter.say("mounted")?;
+    parent.send_line("mounted")?;
     let mut keepers = Vec::new();
     loop {
-        let done = obey(&starter.hear()?, &mut keepers);
-        starter.say(done.map_or_else(
+        let done = obey(&parent.receive_line()?, &mut keepers);
+        parent.send_line(done.map_or_else(
             |error| format!("{error:#}").replace('\n', " "),
             |()| "done".to_owned(),
         ))?;
     }
 }
 
-fn obey(line: &str, keepers: &mut Vec<Partner>) -> Result<()> {
+fn obey(line: &str, keepers: &mut Vec<PartnerProcess>) -> Result<()> {
     let mut words = line.split_whitespace();
     match next_word::<String>(&mut words)?.as_str() {
         "spawn" => {
             let mut command = Command::new(next_word::<String>(&mut words)?);
-            keepers.push(Partner::spawn(command.args(words))?);
+            keepers.push(PartnerProcess::spawn(command.args(words))?);
             Ok(())
         }
         "check" => {
