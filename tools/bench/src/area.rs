@@ -26,7 +26,8 @@ impl RunSettings {
     /// Creates a directory for a figure.
     pub fn subdir(&self, name: &str) -> Result<PathBuf> {
         let dir = self.dir.join(name);
-        fs::create_dir(&dir).with_context(|| format!("making the directory {}", dir.display()))?;
+        fs::create_dir(&dir)
+            .with_context(|| format!("creating the directory {}", dir.display()))?;
         Ok(dir)
     }
 
@@ -58,7 +59,7 @@ pub struct FigureFamily {
     /// The beginning of the names of its figures, behind the area.
     pub name: &'static str,
     /// A description in a few words.
-    pub what: &'static str,
+    pub description: &'static str,
     /// Measures the figures and reports them.
     pub run: fn(&RunSettings, &mut Report) -> Result<()>,
 }

@@ -1,5 +1,5 @@
-//! Processes in namespaces of their own: they see no network but their own, no processes but their
-//! own, and what they mount is seen by them only. All of it is gone when the first of them is.
+//! Processes in their own namespaces: they see only their own network and processes, and no other
+//! process sees their mounts. Everything in the namespaces ends with their first process.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,12 +17,12 @@ pub fn start<S: AsRef<str>>(role: &str, words: &[S]) -> Result<PartnerProcess> {
     PartnerProcess::spawn(&mut command)
 }
 
-/// Runs a program; what it says matters only if it fails.
+/// Runs a program; shows its output only if it fails.
 pub fn run(program: &str, arguments: &[&str]) -> Result<()> {
     output(Command::new(program).args(arguments)).map(drop)
 }
 
-/// Runs a program, and gives what it prints.
+/// Runs a program, and returns its output.
 pub fn output(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).output();
     let program = command.get_program().to_string_lossy();
@@ -36,7 +36,7 @@ pub fn output(command: &mut Command) -> Result<String> {
     bail!("{program} {}: {said}", arguments.join(" "))
 }
 
-/// A path as a word.
+/// A path as an argument.
 pub fn text(path: &Path) -> Result<&str> {
     path.to_str().context("the directory has a readable name")
 }

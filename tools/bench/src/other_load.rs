@@ -1,20 +1,20 @@
-//! How much of the processors others have used meanwhile: figures from a busy machine are noise.
+//! The load of other programs during a measurement: figures from a busy machine are noise.
 
 use std::fs;
 
 /// Processor time so far, in ticks of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessorTicks {
-    /// Of all processors together.
+    /// Ticks of all processors together.
     all: u64,
-    /// Of it, not idle.
+    /// Ticks that were not idle.
     busy: u64,
-    /// Of it, of this process and its threads, and of the processes it started that have ended.
+    /// Ticks of this process, its threads, and its child processes that have ended.
     own: u64,
 }
 
 impl ProcessorTicks {
-    /// What the kernel has counted until now, if it tells.
+    /// Reads the counts of the kernel; `None` if it does not provide them.
     pub fn now() -> Option<Self> {
         let stat = fs::read_to_string("/proc/stat").ok()?;
         let own = fs::read_to_string("/proc/self/stat").ok()?;
@@ -37,7 +37,7 @@ impl ProcessorTicks {
         Some(Self { all, busy: all - times[3] - times[4], own })
     }
 
-    /// The share of the processors that others had since `earlier`, in per cent.
+    /// The share of the processors that other programs used since `earlier`, in per cent.
     pub fn others_percent_since(self, earlier: Self) -> u64 {
         let all = self.all.saturating_sub(earlier.all).max(1);
         let busy = self.busy.saturating_sub(earlier.busy);

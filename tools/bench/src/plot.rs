@@ -1,7 +1,8 @@
-//! Plots as SVG: a few curves or bars, axes with units, and colours for light and dark surroundings.
+//! Plots as SVG: a few curves or bars, axes with units, and colours for light and dark
+//! surroundings.
 //!
-//! Invariant: whatever is drawn lies within the picture. Colours are classes of one style sheet, which
-//! has another set for a page that is dark.
+//! Invariant: everything lies within the picture. Colours are classes of one style sheet, which has
+//! another set for a dark page.
 
 use std::fmt::Write;
 
@@ -17,7 +18,7 @@ const STYLE: &str = "\
 .page{fill:#14181f}.ink{fill:#e5e9f0}.pale{fill:#aab3c0}.grid{stroke:#2f3743}.axis{stroke:#8791a0}\
 .ours{fill:#6aa9f0}.theirs{fill:#e6a05a}.line{stroke:#e6a05a}.way{stroke:#6aa9f0}}";
 
-/// A picture that is ready to be written.
+/// A finished picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plot {
     /// The name of its file, without `.svg`.
@@ -26,25 +27,25 @@ pub struct Plot {
     pub svg: String,
 }
 
-/// What stands around a plot.
+/// The texts around a plot.
 #[derive(Clone, Copy, Debug)]
 pub struct PlotFrame<'a> {
-    /// What is shown.
+    /// The title.
     pub title: &'a str,
-    /// Below the horizontal axis.
+    /// The label of the horizontal axis.
     pub across: &'a str,
-    /// Beside the vertical axis, with its unit.
+    /// The label of the vertical axis, with its unit.
     pub up: &'a str,
-    /// What ours is called, and what it is compared with.
+    /// The names of our side and of the peer.
     pub sides: [&'a str; 2],
 }
 
-/// Measured points and the line that they are compared with, both at the same places.
+/// A measured point, and the bound at the same abscissa.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlotPoint {
-    /// The place.
+    /// The abscissa.
     pub at: f64,
-    /// What was measured.
+    /// The measured value.
     pub ours: f64,
     /// The bound.
     pub bound: f64,
@@ -53,17 +54,17 @@ pub struct PlotPoint {
 /// A pair of bars.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BarPair {
-    /// What stands below it, in two lines.
+    /// The label below it, in two lines.
     pub label: [String; 2],
     /// The first bar.
     pub ours: f64,
-    /// The second one.
+    /// The second bar.
     pub theirs: f64,
-    /// What stands above it.
+    /// The note above it.
     pub note: String,
 }
 
-/// Points along an axis, with the bound as a line; both axes begin at 0.
+/// Draws points along an axis, with the bound as a line; both axes begin at 0.
 pub fn points(name: &'static str, frame: PlotFrame<'_>, points: &[PlotPoint]) -> Plot {
     let height = 430.0;
     let mut out = SvgSheet::new(frame, height);
@@ -104,7 +105,7 @@ pub fn points(name: &'static str, frame: PlotFrame<'_>, points: &[PlotPoint]) ->
     out.finish(name)
 }
 
-/// Pairs of bars on a logarithmic axis.
+/// Draws pairs of bars on a logarithmic axis.
 pub fn pairs(name: &'static str, frame: PlotFrame<'_>, pairs: &[BarPair]) -> Plot {
     let mut out = SvgSheet::new(frame, 470.0);
     let all = || pairs.iter().flat_map(|pair| [pair.ours, pair.theirs]);
@@ -142,7 +143,7 @@ pub fn pairs(name: &'static str, frame: PlotFrame<'_>, pairs: &[BarPair]) -> Plo
     out.finish(name)
 }
 
-/// A picture that is being drawn.
+/// A picture under construction.
 struct SvgSheet {
     svg: String,
     height: f64,
@@ -183,7 +184,7 @@ impl SvgSheet {
         sheet
     }
 
-    /// Where the horizontal axis lies.
+    /// The height of the horizontal axis.
     fn bottom(&self) -> f64 {
         self.height - 74.0
     }
@@ -202,14 +203,14 @@ impl SvgSheet {
         );
     }
 
-    /// A line across, with its value.
+    /// Draws a horizontal line with its value.
     fn level(&mut self, y: f64, value: &str) {
         let end = WIDTH - RIGHT;
         self.put(&format!("<path class=\"grid\" d=\"M{LEFT} {y:.1}H{end}\"/>"));
         self.text((LEFT - 9.0, y + 4.0), "end", ("pale", 12.0), value);
     }
 
-    /// A mark on the horizontal axis, with its value.
+    /// Draws a mark on the horizontal axis with its value.
     fn tick(&mut self, x: f64, value: &str) {
         let bottom = self.bottom();
         self.put(&format!("<path class=\"axis\" d=\"M{x:.1} {bottom}v5\"/>"));
@@ -226,7 +227,8 @@ impl SvgSheet {
     }
 }
 
-/// Steps of 1, 2 or 5 times a power of ten, about six of them, and where the axis ends.
+/// Chooses about six steps of 1, 2 or 5 times a power of ten; returns the step and the end of the
+/// axis.
 fn steps(largest: f64) -> (f64, f64) {
     let largest = if largest > 0.0 { largest } else { 1.0 };
     let rough = largest / 6.0;
@@ -236,7 +238,7 @@ fn steps(largest: f64) -> (f64, f64) {
     (step, (largest / step).ceil() * step)
 }
 
-/// A number of steps.
+/// The number of steps.
 fn count(steps: f64) -> u32 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some dozens")]
     let count = steps.round() as u32;

@@ -1,4 +1,4 @@
-//! The figures of a run, as they are printed.
+//! The figures of a run, as the program prints them.
 
 use crate::figure::{Figure, FigureNumbers, FigureOutcome, Quantity};
 use crate::turns::Comparison;
@@ -11,12 +11,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// A report on an area.
+    /// Creates the report of an area.
     pub fn new(area: &str) -> Self {
         Self { area: area.to_owned(), figures: Vec::new() }
     }
 
-    /// Prints a figure that was measured, with the ratio to be reached, if there is one.
+    /// Prints a measured figure, with the ratio to reach if it has a goal.
     pub fn measured(
         &mut self,
         name: &str,
@@ -29,7 +29,7 @@ impl Report {
         self.print(name, outcome);
     }
 
-    /// Prints a figure that cannot be measured here.
+    /// Prints a figure that cannot be measured on this machine.
     pub fn skipped(&mut self, name: &str, reason: impl Into<String>) {
         let reason = reason.into();
         self.print(name, FigureOutcome::Skipped { reason });
@@ -41,7 +41,7 @@ impl Report {
         println!("figures: {}, short: {short}", self.figures.len());
     }
 
-    /// What the line of a figure shows, if it was measured.
+    /// The numbers of a figure, if it was measured.
     pub fn shown(&self, name: &str) -> Option<FigureNumbers> {
         let name = format!("{}/{name}", self.area);
         self.figures.iter().find(|figure| figure.name == name)?.shown()

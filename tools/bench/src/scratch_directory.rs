@@ -1,31 +1,31 @@
-//! The directory for temporary files, which is gone when the run is over.
+//! The directory for temporary files, which the program removes at the end of a run.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 
 use anyhow::{Context, Result, bail};
 
-/// How the names of scratch directories begin; the process id follows.
+/// The beginning of the names of scratch directories; the process id follows.
 const PREFIX: &str = "pario-bench-";
 
-/// What `statfs` calls a file system that is in memory.
+/// The type that `statfs` reports for tmpfs.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
-/// A directory of this run. It is removed when it is dropped, with everything in it; what a run
-/// that was killed has left is removed by the next one in the same place.
+/// The scratch directory of this run. Dropping it removes it with its content; the next run in the
+/// same place removes the directory of a run that was killed.
 #[derive(Debug)]
 pub struct ScratchDirectory {
     path: PathBuf,
 }
 
 impl ScratchDirectory {
-    /// Makes a directory in `parent`, or next to this program, or in the current directory:
-    /// wherever there is a disk.
+    /// Creates a directory in `parent`, or next to this program, or in the current directory: the
+    /// first that is on a disk.
     pub fn make(parent: Option<&Path>) -> Result<Self> {
         let parent = match parent {
             Some(given) => {
                 fs::create_dir_all(given)
-                    .with_context(|| format!("making the directory {}", given.display()))?;
+                    .with_context(|| format!("creating the directory {}", given.display()))?;
                 if in_memory(given) {
                     eprintln!("note: {} is not on a disk", given.display());
                 }
@@ -36,11 +36,11 @@ impl ScratchDirectory {
         sweep(&parent);
         let path = parent.join(format!("{PREFIX}{}", process::id()));
         fs::create_dir(&path)
-            .with_context(|| format!("making the directory {}", path.display()))?;
+            .with_context(|| format!("creating the directory {}", path.display()))?;
         Ok(Self { path })
     }
 
-    /// Where it is.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -65,12 +65,12 @@ fn default_parent() -> Result<PathBuf> {
     }
 }
 
-/// Whether files of a directory are in memory.
+/// Whether a directory is on tmpfs.
 pub fn in_memory(dir: &Path) -> bool {
     rustix::fs::statfs(dir).is_ok_and(|stat| u64::try_from(stat.f_type) == Ok(TMPFS_MAGIC))
 }
 
-/// Removes the directories of processes that are no more.
+/// Removes the scratch directories of processes that have ended.
 fn sweep(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -80,7 +80,7 @@ fn sweep(parent: &Path) {
         };
         if !Path::new(&format!("/proc/{process}")).exists() {
             eprintln!("removing {}", entry.path().display());
-            // Whatever stays behind is in nobody's way.
+            // The remains do not disturb this run.
             let _ = fs::remove_dir_all(entry.path());
         }
     }

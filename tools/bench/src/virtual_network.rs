@@ -1,5 +1,5 @@
-//! Machines: network namespaces, joined by a switch. Both sides of a figure across machines have
-//! cables of the same kind.
+//! Virtual machines of the network: network namespaces, connected by a switch. Both sides of a
+//! figure across machines use cables of the same kind.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 
 use crate::namespaces::{run, text};
 
-/// Within new namespaces: makes a network for each machine, and a switch, at which this process is as
-/// well. From here on machines have names here.
+/// In new namespaces: creates a network for each machine, and a switch to which this process is
+/// connected as well. Afterwards machines have names in this process.
 pub fn create(dir: &Path, machines: usize) -> Result<()> {
     run("mount", &["-t", "tmpfs", "tmpfs", "/run"])?;
     let line = |number| format!("{} {}\n", address(number), name(number));
@@ -37,9 +37,10 @@ pub fn create(dir: &Path, machines: usize) -> Result<()> {
     Ok(())
 }
 
-/// Lets the cable of each machine carry no more than so many bits per second, either way.
+/// Limits the cable of each machine to a number of bits per second, in each direction.
 pub fn limit(machines: usize, bits_per_second: u64) -> Result<()> {
-    // A burst is what the cable carries in two milliseconds; what would wait for 20 is dropped.
+    // A burst is what the cable carries in two milliseconds; packets that would wait longer than 20
+    // ms are dropped.
     let burst = bits_per_second / 8 / 500;
     let words = format!("root tbf rate {bits_per_second}bit burst {burst} latency 20ms");
     let tc = |words: String| run("tc", &words.split(' ').collect::<Vec<_>>());
@@ -50,30 +51,32 @@ pub fn limit(machines: usize, bits_per_second: u64) -> Result<()> {
     Ok(())
 }
 
-/// Bytes that machines have sent until now, each counted once.
+/// Bytes that machines have sent so far, each counted once.
 pub fn crossed_bytes() -> Result<u64> {
-    let table = fs::read_to_string("/proc/net/dev").context("reading what the switch has seen")?;
+    let table =
+        fs::read_to_string("/proc/net/dev").context("reading the counters of the switch")?;
     Ok(received_at_ports(&table))
 }
 
-/// The first number behind the name of a port is what came in there.
+/// The first number behind the name of a port counts the received bytes.
 fn received_at_ports(table: &str) -> u64 {
     let lines = table.lines().filter_map(|line| line.trim_start().strip_prefix("port"));
     let first = |line: &str| line.split_once(':')?.1.split_whitespace().next()?.parse::<u64>().ok();
     lines.filter_map(first).sum()
 }
 
-/// How a machine is called.
+/// The name of a machine.
 pub fn name(number: usize) -> String {
     format!("m{number}")
 }
 
-/// Where a machine is.
+/// The address of a machine.
 pub fn address(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 79, 0, u8::try_from(number + 1).unwrap_or(u8::MAX))
 }
 
-/// This program in a role, on the network of a machine; `through` are programs that start the next.
+/// The command that runs this program in a role on the network of a machine; `through` are programs
+/// that start the next one.
 pub fn at(number: usize, through: &[&str], role: &str) -> Result<Command> {
     let program = env::current_exe().context("finding this program")?;
     let mut command = Command::new("nsenter");

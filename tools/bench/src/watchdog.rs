@@ -1,18 +1,18 @@
-//! An end for measurements that do not end by themselves.
+//! A time limit for measurements that do not end by themselves.
 
 use std::process;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// As long as this lives, the process has so much time; afterwards it is ended, with an error.
+/// Ends the process with an error at a time limit, unless it is dropped before.
 #[derive(Debug)]
 pub struct Watchdog {
     _alive: mpsc::Sender<()>,
 }
 
 impl Watchdog {
-    /// Starts to count. `what` is measured meanwhile.
+    /// Starts the limit for a measurement; the error names `what`.
     pub fn start(what: String, limit: Duration) -> Self {
         Self::start_with(limit, move || {
             eprintln!("{what} has not ended after {} s: given up", limit.as_secs());
@@ -48,7 +48,7 @@ mod tests {
     fn it_ends_nothing_else() {
         let (sender, receiver) = mpsc::channel();
         drop(Watchdog::start_with(Duration::from_secs(100), move || sender.send(()).unwrap()));
-        // The sender goes with the thread, unused.
+        // The thread drops the sender without using it.
         assert!(receiver.recv().is_err());
     }
 }

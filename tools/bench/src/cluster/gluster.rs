@@ -134,7 +134,7 @@ pub fn start_daemon() -> Result<()> {
     daemon.context("starting glusterd")?;
     let start = Instant::now();
     while run("gluster", &["--mode=script", "peer", "status"]).is_err() {
-        ensure!(start.elapsed() < TIME_LIMIT, "glusterd does not answer");
+        ensure!(start.elapsed() < TIME_LIMIT, "glusterd does not answer within {TIME_LIMIT:?}");
         thread::sleep(Duration::from_millis(100));
     }
     Ok(())

@@ -61,7 +61,7 @@ impl MeasuredFile {
     pub fn create_plain(path: &Path) -> Result<Self> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).open(path);
-        Ok(Self::Plain(file.with_context(|| format!("making {}", path.display()))?))
+        Ok(Self::Plain(file.with_context(|| format!("creating {}", path.display()))?))
     }
 
     /// Opens a plain file.

@@ -23,42 +23,42 @@ pub const AREA: BenchArea = BenchArea {
         // First, because the file system creates files slowly after many were deleted.
         FigureFamily {
             name: "durable-creates",
-            what: "files made per second by 1 and 16 clients, against what JuiceFS documents",
+            description: "files made per second by 1 and 16 clients, against what JuiceFS documents",
             run: creates::run,
         },
         FigureFamily {
             name: "local-stream-read",
-            what: "1 MiB pieces of a file over four disks by the short cut, against pread",
+            description: "1 MiB pieces of a file over four disks by the short cut, against pread",
             run: local::run_stream_read,
         },
         FigureFamily {
             name: "local-stream-write",
-            what: "the same written, against pwrite",
+            description: "the same written, against pwrite",
             run: local::run_stream_write,
         },
         FigureFamily {
             name: "local-random-4k",
-            what: "4 KiB at random by the short cut, against pread and pwrite",
+            description: "4 KiB at random by the short cut, against pread and pwrite",
             run: local::run_random,
         },
         FigureFamily {
             name: "unix-stream",
-            what: "1 MiB pieces over a Unix socket, against a bare one or a plain file",
+            description: "1 MiB pieces over a Unix socket, against a bare one or a plain file",
             run: over_network::run_unix,
         },
         FigureFamily {
             name: "tcp-stream",
-            what: "1 MiB pieces over TCP, against a bare socket or a plain file",
+            description: "1 MiB pieces over TCP, against a bare socket or a plain file",
             run: over_network::run_tcp,
         },
         FigureFamily {
             name: "ior-hard",
-            what: "47,008-byte records of four processes in one file, against pwrite and pread",
+            description: "47,008-byte records of four processes in one file, against pwrite and pread",
             run: ior_hard::run,
         },
         FigureFamily {
             name: "gluster",
-            what: "1 MiB streams and 64 KiB at random, 1 and 4 processes, against GlusterFS",
+            description: "1 MiB streams and 64 KiB at random, 1 and 4 processes, against GlusterFS",
             run: against_gluster::run,
         },
     ],

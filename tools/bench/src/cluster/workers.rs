@@ -89,12 +89,12 @@ impl FromStr for WorkerJob {
             direction: match next_word::<String>(words)?.as_str() {
                 "read" => Direction::Read,
                 "write" => Direction::Write,
-                other => bail!("there is no direction {other}"),
+                other => bail!("{other} is not a direction"),
             },
             order: match next_word::<String>(words)?.as_str() {
                 "stream" => AccessOrder::Stream,
                 "random" => AccessOrder::Random,
-                other => bail!("there is no order {other}"),
+                other => bail!("{other} is not an order"),
             },
             piece_bytes: next_word(words)?,
             first: next_word(words)?,
@@ -150,7 +150,7 @@ impl WorkerProcesses {
         }
         for worker in workers.iter_mut() {
             let said = worker.receive_line()?;
-            ensure!(said == "ready", "a process said {said:?}");
+            ensure!(said == "ready", "a process sent the line {said:?}");
         }
         let start = Instant::now();
         for worker in workers.iter_mut() {
@@ -158,7 +158,7 @@ impl WorkerProcesses {
         }
         for worker in workers.iter_mut() {
             let said = worker.receive_line()?;
-            ensure!(said == "done", "a process said {said:?}");
+            ensure!(said == "done", "a process sent the line {said:?}");
         }
         Ok(start.elapsed())
     }

@@ -26,13 +26,13 @@ pub const AREA: BenchArea = BenchArea {
     families: &[
         FigureFamily {
             name: "beside-1",
-            what: "99th percentile of a question beside a client that floods, against a process \
+            description: "99th percentile of a question beside a client that floods, against a process \
                    that spins",
             run: |setting, report| run(setting, report, 1),
         },
         FigureFamily {
             name: "beside-4",
-            what: "the same beside four of each",
+            description: "the same beside four of each",
             run: |setting, report| run(setting, report, 4),
         },
     ],
@@ -42,7 +42,7 @@ pub const AREA: BenchArea = BenchArea {
 pub const ROLES: &[PartnerRole] = &[bystander::ROLE];
 
 /// The requests whose 99th percentile is one turn.
-const QUESTIONS: usize = 500;
+const REQUESTS: usize = 500;
 
 /// The least number of requests of a flooding client while the other one is measured.
 const FLOOD: u64 = 400_000;
@@ -74,8 +74,8 @@ fn run(setting: &RunSettings, report: &mut Report, count: usize) -> Result<()> {
         &mut || Ok(beside(&client, &mut spins)?.0),
     )?;
     let each = asked / count as u64;
-    eprintln!("  each flood has asked {each} questions while the client asked");
-    ensure!(setting.quick || each >= FLOOD, "a flood of {each} questions is none");
+    eprintln!("  each flood has sent {each} requests while the client was measured");
+    ensure!(setting.quick || each >= FLOOD, "{each} requests are too few for a flood");
     report.measured(&format!("beside-{count}"), compared, Quantity::Operations(1.0), GOAL);
 
     // The bound: floods of another node keep the processors as busy.
@@ -97,12 +97,12 @@ fn beside(client: &RequestClient, bystanders: &mut [Bystander]) -> Result<(Durat
     for bystander in bystanders.iter_mut() {
         bystander.begin()?;
     }
-    let mut times: Vec<Duration> = (0..QUESTIONS).map(|_| client.ask()).collect::<Result<_>>()?;
+    let mut times: Vec<Duration> = (0..REQUESTS).map(|_| client.ask()).collect::<Result<_>>()?;
     let mut asked = 0;
     for bystander in bystanders.iter_mut() {
         asked += bystander.end()?;
     }
     times.sort_unstable();
-    let p99 = times.get(QUESTIONS * 99 / 100).copied().context("there are questions")?;
+    let p99 = times.get(REQUESTS * 99 / 100).copied().context("no request was measured")?;
     Ok((p99, asked))
 }

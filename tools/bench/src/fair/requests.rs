@@ -31,7 +31,7 @@ impl RequestClient {
         let peer = PeerKind::Client;
         let hello = Request::Hello { version, identity, client: client_name, peer };
         let welcomed = client.asker.start(question(hello))?.wait()?.result?;
-        ensure!(matches!(welcomed, Reply::Welcome { .. }), "the node said {welcomed:?}");
+        ensure!(matches!(welcomed, Reply::Welcome { .. }), "the node replied with {welcomed:?}");
         Ok(client)
     }
 

@@ -27,47 +27,47 @@ pub const AREA: BenchArea = BenchArea {
     families: &[
         FigureFamily {
             name: "pipeline",
-            what: "five stages with windows of 1 to 10 tokens and the automatic one, against theory",
+            description: "five stages with windows of 1 to 10 tokens and the automatic one, against theory",
             run: pipeline::run,
         },
         FigureFamily {
             name: "hard-windows",
-            what: "automatic windows of a split in a split and of a stage that reorders, against theory",
+            description: "automatic windows of a split in a split and of a stage that reorders, against theory",
             run: hard_windows::run,
         },
         FigureFamily {
             name: "hop-same-thread",
-            what: "a token to an empty stage on the same thread, against a call",
+            description: "a token to an empty stage on the same thread, against a call",
             run: hops::run_same_thread,
         },
         FigureFamily {
             name: "hop-thread",
-            what: "a token to another thread, against a channel of crossbeam",
+            description: "a token to another thread, against a channel of crossbeam",
             run: hops::run_thread,
         },
         FigureFamily {
             name: "hop-process",
-            what: "a token to another process, against a bare Unix socket",
+            description: "a token to another process, against a bare Unix socket",
             run: hops::run_process,
         },
         FigureFamily {
             name: "metg-one-process",
-            what: "the smallest task that keeps half of two cores busy, against timely dataflow",
+            description: "the smallest task that keeps half of two cores busy, against timely dataflow",
             run: metg::run_one,
         },
         FigureFamily {
             name: "metg-two-processes",
-            what: "the same with one worker in each of two processes",
+            description: "the same with one worker in each of two processes",
             run: metg::run_two,
         },
         FigureFamily {
             name: "bounded-memory",
-            what: "memory of ten million tokens of 4 KiB through a slow merge, against 64 MiB",
+            description: "memory of ten million tokens of 4 KiB through a slow merge, against 64 MiB",
             run: bounded_memory::run_one,
         },
         FigureFamily {
             name: "bounded-memory-two-processes",
-            what: "the same with the merge in another process",
+            description: "the same with the merge in another process",
             run: bounded_memory::run_two,
         },
     ],

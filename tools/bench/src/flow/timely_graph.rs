@@ -58,7 +58,7 @@ impl TimelyGraph {
             )?;
             // The first process can be connected to, or is complete.
             let said = started.receive_line()?;
-            ensure!(said == "ready", "a process of timely said {said:?}");
+            ensure!(said == "ready", "a process of timely sent the line {said:?}");
             Ok(started)
         };
         Ok(Self { processes: (0..processes).map(start).collect::<Result<_>>()? })
@@ -122,7 +122,7 @@ fn serve(words: &[String]) -> Result<()> {
     let heard: Mutex<Vec<Receiver<GraphRun>>> = Mutex::new(heard);
     let workers =
         timely::execute::execute_from(builders, others, WorkerConfig::default(), move |worker| {
-            let orders = heard.lock().expect("nobody panics with it").pop();
+            let orders = heard.lock().expect("no worker panics while it holds the lock").pop();
             for (rounds, tasks) in orders.expect("one for each worker") {
                 let elapsed = run_graph(worker, rounds, tasks);
                 if worker.index() == 0 && answers.send(elapsed).is_err() {

@@ -1,8 +1,8 @@
-//! A callback at the machine of another rank, against the same bytes to another process and back over
-//! a bare TCP socket.
+//! A callback at the machine of another rank, against a round trip of the same bytes to another
+//! process over a bare TCP socket.
 //!
-//! Both ranks are on this machine and are told that they are not, so that all goes over TCP on
-//! loopback. The function gives back what it was called with.
+//! Both ranks run on this machine and are configured to be on different ones, so that all bytes go
+//! over TCP on loopback. The function returns its argument.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ pub const ROLE: PartnerRole = PartnerRole { name: "memory-callback", run: serve 
 /// At most 1.3 times as long.
 const GOAL: f64 = 1.0 / 1.3;
 const BYTES: usize = 64;
-/// A core that has slept needs a while.
+/// Calls before the measurement, which wake a sleeping core.
 const BEFORE: u64 = 20;
 
 /// Measures `callback-round-trip`.
@@ -55,7 +55,7 @@ fn round_trips(callback: &Callback, count: u64) -> Result<Duration> {
             start = Instant::now();
         }
         let answer = callback.call(1, b"", &data)?;
-        ensure!(answer == data, "a callback has answered something else");
+        ensure!(answer == data, "the callback returned other bytes");
     }
     Ok(start.elapsed())
 }

@@ -1,9 +1,9 @@
-//! What far records cannot be faster than: a bare TCP stream whose far end reads or writes the same
-//! pieces of a plain file, in the same thread, with nothing around it.
+//! The bound of remote records: a bare TCP stream whose other end reads or writes the same pieces
+//! of a plain file, in the same thread, with nothing around it.
 //!
-//! A piece is asked for with 64 bytes, and sent from the page cache (`sendfile`); what is written is
-//! received into the same memory over and over, copied to the file (`pwrite`) and acknowledged with 64
-//! bytes. As many pieces are under way as there is memory for.
+//! A request for a piece has 64 bytes, and the other end sends the piece from the page cache
+//! (`sendfile`). A written piece is received into the same memory over and over, copied to the file
+//! (`pwrite`) and acknowledged with 64 bytes. As many pieces are under way as there are buffers.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -21,7 +21,7 @@ use crate::partner::{ParentProcess, PartnerProcess, PartnerRole, next_word};
 /// The process that has the file.
 pub const ROLE: PartnerRole = PartnerRole { name: "memory-file-loop", run: serve };
 
-/// Bytes of a question or an acknowledgement.
+/// Bytes of a request or an acknowledgement.
 const NOTE_BYTES: usize = 64;
 const READ: &str = "read";
 const WRITE: &str = "write";
@@ -35,7 +35,7 @@ pub struct FileLoop {
 }
 
 impl FileLoop {
-    /// Starts the second process, which makes a file of so many pieces.
+    /// Starts the second process, which creates a file of this many pieces.
     pub fn start(dir: &Path, pieces: u64) -> Result<Self> {
         let path = dir.join("plain");
         let mut partner = PartnerProcess::start(ROLE.name, &[text(&path)?, &pieces.to_string()])?;
@@ -44,7 +44,7 @@ impl FileLoop {
         Ok(Self { partner, wire, pieces })
     }
 
-    /// The time to read all pieces, to one memory after the other.
+    /// The time to read all pieces, into one buffer after the other.
     pub fn read(&mut self, memory: &mut [Vec<u8>]) -> Result<Duration> {
         self.start_turn(READ)?;
         let under_way = memory.len();
@@ -61,7 +61,7 @@ impl FileLoop {
         Ok(start.elapsed())
     }
 
-    /// The time to write all pieces, from one memory after the other.
+    /// The time to write all pieces, from one buffer after the other.
     pub fn write(&mut self, memory: &[Vec<u8>]) -> Result<Duration> {
         self.start_turn(WRITE)?;
         let mut note = [0; NOTE_BYTES];
@@ -79,30 +79,30 @@ impl FileLoop {
         Ok(start.elapsed())
     }
 
-    /// Has the second process begin.
+    /// Lets the second process begin.
     fn start_turn(&mut self, what: &str) -> Result<()> {
         self.partner.send_line(what)?;
         let answer = self.partner.receive_line()?;
-        ensure!(answer == "ready", "the process with the file said {answer:?}");
+        ensure!(answer == "ready", "the process with the file sent the line {answer:?}");
         Ok(())
     }
 }
 
-/// The far end: does as it is told until it is ended.
+/// Runs the other end until its parent ends it.
 fn serve(words: &[String]) -> Result<()> {
     let parent = ParentProcess::listen();
     let [path, pieces] = words else { bail!("needs a path and a number") };
     let (path, pieces): (PathBuf, u64) = (path.into(), pieces.parse()?);
     let options = &mut File::options();
     let file = options.read(true).write(true).create_new(true).open(&path);
-    let file = file.with_context(|| format!("making {}", path.display()))?;
+    let file = file.with_context(|| format!("creating {}", path.display()))?;
     let mut memory = vec![7; PIECE_BYTES];
     for piece in 0..pieces {
         file.write_all_at(&memory, place(piece))?;
     }
-    let door = SocketListener::open(Transport::Tcp, &path)?;
-    parent.send_line(door.address()?)?;
-    let SocketStream::Tcp(mut wire) = door.accept()? else { bail!("this is TCP") };
+    let listener = SocketListener::open(Transport::Tcp, &path)?;
+    parent.send_line(listener.address()?)?;
+    let SocketStream::Tcp(mut wire) = listener.accept()? else { bail!("this is TCP") };
     let mut note = [0; NOTE_BYTES];
     loop {
         let what: String = next_word(&mut parent.receive_line()?.split_whitespace())?;
@@ -126,7 +126,7 @@ fn serve(words: &[String]) -> Result<()> {
     }
 }
 
-/// Where a piece begins.
+/// The offset of a piece.
 fn place(piece: u64) -> u64 {
     piece * PIECE_BYTES as u64
 }

@@ -22,48 +22,48 @@ pub const AREA: BenchArea = BenchArea {
     families: &[
         FigureFamily {
             name: "one-sided",
-            what: "put, get, accumulate and fetch-and-add, against Global Arrays",
+            description: "put, get, accumulate and fetch-and-add, against Global Arrays",
             run: one_sided::run,
         },
         FigureFamily {
             name: "callback",
-            what: "a callback at another machine, against a round trip over a bare TCP socket",
+            description: "a callback at another machine, against a round trip over a bare TCP socket",
             run: callbacks::run,
         },
         FigureFamily {
             name: "records",
-            what: "pieces of 1 MiB of a record file, against a plain file",
+            description: "pieces of 1 MiB of a record file, against a plain file",
             run: records::run,
         },
         FigureFamily {
             name: "disk-arrays",
-            what: "the memory of two processes to a record file and back, against disk resident arrays",
+            description: "the memory of two processes to a record file and back, against disk resident arrays",
             run: disk_arrays::run,
         },
         FigureFamily {
             name: "far-records",
-            what: "pieces of 1 MiB of a part on another machine, against a bare TCP stream with and without a file",
+            description: "pieces of 1 MiB of a part on another machine, against a bare TCP stream with and without a file",
             run: remote_records::run,
         },
         FigureFamily {
             name: "grid-disk",
-            what: "the element list of a grid by four processes, against pwrite and MPI-IO",
+            description: "the element list of a grid by four processes, against pwrite and MPI-IO",
             run: grid::run_on_disk,
         },
         FigureFamily {
             name: "grid-tmpfs",
-            what: "the same where files are in memory",
+            description: "the same where files are in memory",
             run: grid::run_on_tmpfs,
         },
         FigureFamily {
             name: "grid-gluster",
-            what: "the same, against those on a GlusterFS mount",
+            description: "the same, against those on a GlusterFS mount",
             run: grid::run_against_gluster,
         },
     ],
 };
 
-/// What the second processes of these figures are.
+/// The roles of second processes in these figures.
 pub const ROLES: &[PartnerRole] = &[
     one_sided::ROLE,
     callbacks::ROLE,

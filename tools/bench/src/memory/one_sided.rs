@@ -1,8 +1,8 @@
 //! One process uses the memory of another, which sleeps: put, get, accumulate and fetch-and-add,
 //! against Global Arrays.
 //!
-//! Two processes on each side, doubles on both, and always the same place, so that the caches help
-//! both alike. A turn ends when everything is in the memory of the other.
+//! Two processes on each side, doubles on both, and always the same address, so that the caches
+//! help both alike. A turn ends when everything is in the memory of the other process.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ use crate::turns::{Comparison, rotate};
 /// A process of ours.
 pub const ROLE: PartnerRole = PartnerRole { name: "memory-one-sided", run: serve };
 
-/// Each figure, and the geometric mean of all.
+/// The goal of each figure, and of the geometric mean of all.
 const GOAL: f64 = 0.9;
 const MEAN_GOAL: f64 = 1.2;
 /// The rank whose memory is used.
@@ -49,17 +49,17 @@ impl OneSidedCall {
     }
 }
 
-/// So many calls of so many bytes.
+/// A turn: a number of calls, of a number of bytes each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct OneSidedTurn {
-    what: OneSidedCall,
+    call: OneSidedCall,
     bytes: usize,
     calls: u64,
 }
 
 impl fmt::Display for OneSidedTurn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.what.name(), self.bytes, self.calls)
+        write!(f, "{} {} {}", self.call.name(), self.bytes, self.calls)
     }
 }
 
@@ -69,13 +69,13 @@ impl FromStr for OneSidedTurn {
     fn from_str(line: &str) -> Result<Self> {
         let mut words = line.split_whitespace();
         let name: String = next_word(&mut words)?;
-        let what = OneSidedCall::ALL.into_iter().find(|what| what.name() == name);
-        let what = what.with_context(|| format!("there is nothing like {name}"))?;
-        Ok(Self { what, bytes: next_word(&mut words)?, calls: next_word(&mut words)? })
+        let call = OneSidedCall::ALL.into_iter().find(|call| call.name() == name);
+        let call = call.with_context(|| format!("{name} is not a kind of access"))?;
+        Ok(Self { call, bytes: next_word(&mut words)?, calls: next_word(&mut words)? })
     }
 }
 
-/// Measures all of it.
+/// Measures all figures.
 pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let dir = setting.subdir("one-sided")?;
     let mut ours = team_member::start(ROLE.name, "one-sided", &dir, 2, &[])?;
@@ -88,13 +88,13 @@ pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     };
     let turns = setting.choose(101, 21);
     let mut orders = Vec::new();
-    for what in [OneSidedCall::Put, OneSidedCall::Get, OneSidedCall::Accumulate] {
+    for call in [OneSidedCall::Put, OneSidedCall::Get, OneSidedCall::Accumulate] {
         let calls = setting.choose((100_000, 300), (50_000, 100));
         for (suffix, bytes, calls) in [("64", 64, calls.0), ("1m", LARGEST_BYTES, calls.1)] {
-            orders.push((format!("{}-{suffix}", what.name()), OneSidedTurn { what, bytes, calls }));
+            orders.push((format!("{}-{suffix}", call.name()), OneSidedTurn { call, bytes, calls }));
         }
     }
-    let order = OneSidedTurn { what: OneSidedCall::FetchAdd, bytes: 8, calls: 200_000 };
+    let order = OneSidedTurn { call: OneSidedCall::FetchAdd, bytes: 8, calls: 200_000 };
     orders.push((OneSidedCall::FetchAdd.name().to_owned(), order));
     let mut ratios: Vec<Vec<f64>> = Vec::new();
     for (name, order) in orders {
@@ -126,24 +126,24 @@ fn report_mean(report: &mut Report, ratios: &[Vec<f64>]) {
 }
 
 fn serve(words: &[String]) -> Result<()> {
-    let (seat, _) = TeamMember::take(words)?;
-    let team = seat.meet()?;
+    let (member, _) = TeamMember::take(words)?;
+    let team = member.meet()?;
     let segments = team.segments(LARGEST_BYTES)?;
     let counters = team.segments(8)?;
     let mut memory = CallerBuffers::new();
     let mut expected = 0;
-    let is_first = seat.rank() == 0;
-    seat.take_turns(|line, begin| {
+    let is_first = member.rank() == 0;
+    member.take_turns(|line, begin| {
         let order: OneSidedTurn = line.parse()?;
         begin.wait()?;
         if !is_first {
             return Ok(());
         }
-        match order.what {
+        match order.call {
             OneSidedCall::FetchAdd => {
                 for _ in 0..order.calls {
                     let was = counters.fetch_add(OTHER, 0, 1_u64)?;
-                    ensure!(was == expected, "a number that nobody has added");
+                    ensure!(was == expected, "fetch-and-add returned a wrong number");
                     expected += 1;
                 }
                 Ok(())
@@ -153,7 +153,7 @@ fn serve(words: &[String]) -> Result<()> {
     })
 }
 
-/// Memory of the process that calls.
+/// The memory of the calling process.
 struct CallerBuffers {
     numbers: Vec<f64>,
     bytes: Vec<u8>,
@@ -168,10 +168,10 @@ impl CallerBuffers {
     }
 
     fn use_segments(&mut self, segments: &Segments, order: OneSidedTurn) -> Result<()> {
-        let OneSidedTurn { what, bytes, calls } = order;
+        let OneSidedTurn { call, bytes, calls } = order;
         let Some(memory) = self.bytes.get_mut(..bytes) else { bail!("too many bytes") };
         for _ in 0..calls {
-            match what {
+            match call {
                 OneSidedCall::Put => segments.put(OTHER, 0, memory)?,
                 OneSidedCall::Get => segments.get(OTHER, 0, memory)?,
                 OneSidedCall::Accumulate => {
@@ -191,8 +191,8 @@ mod tests {
 
     #[test]
     fn an_order_is_told_in_a_line() {
-        for what in OneSidedCall::ALL {
-            let order = OneSidedTurn { what, bytes: 64, calls: 1000 };
+        for call in OneSidedCall::ALL {
+            let order = OneSidedTurn { call, bytes: 64, calls: 1000 };
             assert_eq!(order.to_string().parse::<OneSidedTurn>().unwrap(), order);
         }
         assert!("sing 1 2".parse::<OneSidedTurn>().is_err());

@@ -1,8 +1,8 @@
 //! Record files: pieces of 1 MiB of a part on this machine, against a plain file.
 //!
-//! Bytes are in the page cache on both sides, were all written before, and nothing is made durable.
-//! Files are made anew several times, because where the kernel puts their pages makes a difference of
-//! a few per cent.
+//! On both sides the bytes are in the page cache, were all written before, and are not made
+//! durable. The files are created again several times, because the location of their pages makes a
+//! difference of a few per cent.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -34,10 +34,10 @@ pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
         let dir = setting.subdir(&format!("records-{round}"))?;
         let ours = RecordSide::create(&team, &dir, pieces)?;
         let theirs = PlainSide::create(&dir, pieces)?;
-        // Where it lies matters, so it is the same on both sides.
+        // Both sides use the same memory, because its address matters.
         let memory = RefCell::new(vec![7; PIECE_BYTES]);
-        // Both have their blocks on the disk, and nothing to be written, when it begins.
-        // Who is first may get better pages.
+        // Both files have their blocks on the disk and nothing to write back when the turns begin.
+        // The first one may get better pages.
         if round % 2 == 0 {
             theirs.write(&mut memory.borrow_mut())?;
         }
@@ -80,7 +80,7 @@ pub fn range(piece: u64) -> RangeInclusive<u64> {
     start..=start + PIECE_BYTES as u64 - 1
 }
 
-/// What a piece begins with.
+/// The first byte of a piece.
 fn mark(piece: u64) -> u8 {
     u8::try_from(piece % 251).unwrap_or(0)
 }
@@ -127,7 +127,7 @@ impl PlainSide {
         let path = dir.join("plain");
         let options = &mut File::options();
         let file = options.read(true).write(true).create_new(true).open(&path);
-        Ok(Self { file: file.with_context(|| format!("making {}", path.display()))?, pieces })
+        Ok(Self { file: file.with_context(|| format!("creating {}", path.display()))?, pieces })
     }
 
     fn write(&self, memory: &mut [u8]) -> Result<Duration> {

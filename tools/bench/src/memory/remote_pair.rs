@@ -1,5 +1,5 @@
-//! A team of two: this process, which measures, and a second one. Both are on this machine and are
-//! told that they are not, so that all goes over TCP on loopback.
+//! A team of two: this process, which measures, and a second one. Both run on this machine and are
+//! configured to be on different ones, so that all bytes go over TCP on loopback.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::process;
@@ -19,10 +19,10 @@ pub struct RemotePair {
 }
 
 impl RemotePair {
-    /// Starts the second process in a role; it gets some words behind those that say how to meet.
+    /// Starts the second process in a role, with some arguments behind those that it needs to meet.
     pub fn start(role: &str, words: &[&str]) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        // It is free from now on.
+        // The port is free from now on.
         let address = listener.local_addr()?.to_string();
         let (job, key) = (format!("{role} {}", process::id()), Key::random().to_hex());
         let meeting = [&*job, &address, &key];
@@ -30,12 +30,12 @@ impl RemotePair {
         Ok(Self { partner, job, address, key })
     }
 
-    /// Meets it, as rank 0.
+    /// Meets the second process, as rank 0.
     pub fn meet(&self) -> Result<Team> {
         meet(&self.job, &self.address, &self.key, 0)
     }
 
-    /// Tells it that it is needed no more.
+    /// Releases the second process.
     pub fn part(&mut self) -> Result<()> {
         self.partner.send_line("leave")
     }
@@ -48,7 +48,7 @@ pub struct SecondRank {
 }
 
 impl SecondRank {
-    /// Meets the first one, as rank 1; and the rest of the words.
+    /// Meets the first process, as rank 1; returns the remaining arguments.
     pub fn take(words: &[String]) -> Result<(Self, &[String])> {
         let parent = ParentProcess::listen();
         let [job, address, key, rest @ ..] = words else {
@@ -62,7 +62,7 @@ impl SecondRank {
         &self.team
     }
 
-    /// Stays until it is needed no more.
+    /// Waits until the first process releases it.
     pub fn stay(self) -> Result<()> {
         self.parent.receive_line().map(drop)
     }

@@ -1,10 +1,10 @@
 //! Pieces of 1 MiB of a part on another machine, against a bare TCP stream of as many bytes.
 //!
-//! Both ranks are on this machine and are told that they are not, so that all goes over TCP on
-//! loopback. A few pieces are under way at once, as a stream has them in its buffers. The file is in
-//! the page cache; the stream sends the same memory over and over, and throws away what it receives.
-//! A stream whose far end reads or writes a file as well takes its turns with them: what it reaches is
-//! how much there is to reach.
+//! Both ranks run on this machine and are configured to be on different ones, so that all bytes go
+//! over TCP on loopback. A few pieces are under way at once, as a stream has them in its buffers.
+//! The file is in the page cache; the stream sends the same memory over and over, and discards what
+//! it receives. A stream whose other end also reads or writes a file takes turns with them: it
+//! shows the speed that can be reached.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -34,8 +34,8 @@ const GOAL: f64 = 0.85;
 /// Pieces under way.
 const UNDER_WAY: usize = 4;
 
-/// Measures `far-records-read-1m` and `far-records-write-1m`, and against both what a loop reaches that
-/// has a file at its far end.
+/// Measures `far-records-read-1m` and `far-records-write-1m`, and against both the loop with a file
+/// at its other end.
 pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let dir = setting.subdir("far-records")?;
     let turns = setting.choose(61, 21);
@@ -45,7 +45,7 @@ pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let team = other.meet()?;
     let mut far = RemoteRecord::make(&team, &dir, pieces)?;
     let mut bare = BareSocket::start(Transport::Tcp, &dir)?;
-    // The file has all its pages afterwards.
+    // Afterwards the file has all its pages.
     let before = loopback_bytes()?;
     far.write()?;
     if loopback_bytes()? - before < pieces * PIECE_BYTES as u64 {
@@ -82,17 +82,17 @@ fn loopback_bytes() -> Result<u64> {
     Ok(count.trim().parse()?)
 }
 
-/// A record that is all at the second rank.
+/// A record that lies completely at the second rank.
 struct RemoteRecord {
     file: RecordFile,
     record: RecordId,
     pieces: u64,
-    /// Memory of pieces that are not under way.
+    /// The buffers of pieces that are not under way.
     free: Vec<Vec<u8>>,
 }
 
 impl RemoteRecord {
-    /// Made by both ranks together.
+    /// Creates the record, by both ranks together.
     fn make(team: &Team, dir: &Path, pieces: u64) -> Result<Self> {
         let file = RecordFile::create(team, dir.join("records"))?;
         let record = file.create_record_irregular(&[0, pieces * PIECE_BYTES as u64])?;
@@ -110,7 +110,7 @@ impl RemoteRecord {
             Ok(file.start_read(record, range(piece), memory)?)
         })?;
         let is_right = self.free.iter().flatten().all(|byte| *byte == 7);
-        ensure!(is_right, "bytes that nobody has written");
+        ensure!(is_right, "the turn has read wrong bytes");
         Ok(taken)
     }
 
@@ -125,7 +125,7 @@ impl RemoteRecord {
                 Some(memory) => memory,
                 None => match under_way.pop_front().map(Request::wait) {
                     Some(memory) => memory?,
-                    None => bail!("there is no memory"),
+                    None => bail!("no buffer is free"),
                 },
             };
             under_way.push_back(begin(&self.file, self.record, piece, memory)?);

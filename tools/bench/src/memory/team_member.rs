@@ -1,4 +1,4 @@
-//! Processes of ours that are a team, and how each of them takes its turns.
+//! Processes of ours that form a team, and their turns.
 
 use std::env;
 use std::path::Path;
@@ -12,8 +12,8 @@ use crate::modes::monotonic_time::MonotonicTime;
 use crate::modes::turn_processes::{TurnListener, TurnProcesses};
 use crate::partner::{ParentProcess, PartnerProcess};
 
-/// Starts the processes of a job in a role. All get the same words behind those that say who they
-/// are.
+/// Starts the processes of a job in a role. All get the same arguments behind those that identify
+/// them.
 pub fn start(
     role: &str,
     job: &str,
@@ -24,7 +24,7 @@ pub fn start(
     start_by(|command| PartnerProcess::spawn(command).map(Some), role, job, dir, size, words)
 }
 
-/// The same, by somebody who may keep them.
+/// Starts the processes with a function that may keep them.
 pub fn start_by(
     mut spawn: impl FnMut(&mut Command) -> Result<Option<PartnerProcess>>,
     role: &str,
@@ -33,17 +33,17 @@ pub fn start_by(
     size: usize,
     words: &[&str],
 ) -> Result<TurnProcesses> {
-    let door = TurnListener::open(dir, job)?;
+    let listener = TurnListener::open(dir, job)?;
     let job = format!("{job}-{}", process::id());
     let program = env::current_exe().context("finding this program")?;
     let mut keepers = Vec::new();
     for rank in 0..size {
         let mut command = Command::new(&program);
-        command.args(["--partner", role, door.path()?, &job]);
+        command.args(["--partner", role, listener.path()?, &job]);
         command.args([size.to_string(), rank.to_string()]).args(words);
         keepers.extend(spawn(&mut command)?);
     }
-    door.gather(size, keepers)
+    listener.gather(size, keepers)
 }
 
 /// A process that has been started so.
@@ -57,29 +57,29 @@ pub struct TeamMember {
 }
 
 impl TeamMember {
-    /// What the words say, and the rest of them.
+    /// Reads the arguments of the process; returns the remaining ones.
     pub fn take(words: &[String]) -> Result<(Self, &[String])> {
         let parent = ParentProcess::listen();
-        let [door, job, size, rank, rest @ ..] = words else {
+        let [listener, job, size, rank, rest @ ..] = words else {
             bail!("needs a socket, a job, a size and a rank");
         };
-        let lines = LineSocket::connect(Path::new(door))?;
+        let lines = LineSocket::connect(Path::new(listener))?;
         let (size, rank) = (size.parse()?, rank.parse()?);
-        let seat = Self { lines, job: job.clone(), size, rank, _starter: parent };
-        Ok((seat, rest))
+        let member = Self { lines, job: job.clone(), size, rank, _starter: parent };
+        Ok((member, rest))
     }
 
-    /// Meets the others.
+    /// Meets the other processes.
     pub fn meet(&self) -> Result<Team> {
         Ok(Team::meet(&self.job, self.size, self.rank)?)
     }
 
-    /// Which process it is.
+    /// The rank of the process.
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// Takes turns until nobody wants any more. What is done before `begin` does not count.
+    /// Takes turns until the parent ends them. The time before `begin` does not count.
     pub fn take_turns(
         mut self,
         mut turn: impl FnMut(&str, &mut TurnStart<'_>) -> Result<()>,
@@ -99,14 +99,14 @@ impl TeamMember {
     }
 }
 
-/// The beginning of a turn.
+/// The start of a turn.
 #[derive(Debug)]
 pub struct TurnStart<'a> {
     lines: &'a mut LineSocket,
 }
 
 impl TurnStart<'_> {
-    /// Says that this process is ready, and waits until all begin.
+    /// Reports that this process is ready, and waits until all begin.
     pub fn wait(&mut self) -> Result<()> {
         self.lines.send_line("ready")?;
         MonotonicTime::of_ns(self.lines.receive_value()?).wait();

@@ -1,10 +1,10 @@
-//! A group that spans machines: a node and a rank on each of four, against MPI with a rank on each of
-//! four, and its file on the GlusterFS mount of each.
+//! A group that spans machines: a node and a rank on each of four, against MPI with a rank on each
+//! of four and its file on the GlusterFS mount of each.
 //!
-//! Mounts forget before each turn what they have cached, as with fio; what bricks and our nodes have
-//! in the page cache stays there. Nothing is made durable. A write of ours is at its node when it
-//! returns; of theirs up to 1 MiB of each rank may still be on its way from the mount, which is waited
-//! for after the turn and does not count.
+//! Mounts drop their caches before each turn, as with fio; the page cache of the bricks and of our
+//! nodes stays. Nothing is made durable. A write of ours is at its node when it returns; of theirs
+//! up to 1 MiB of each rank may still be on its way from the mount, which the processes wait for
+//! after the turn, outside of its time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,9 +22,9 @@ use crate::report::Report;
 /// Measures `across-log-64k-mpi`, `across-sync-64k-mpi`, `across-record-64k-mpi` and
 /// `across-global-1m-mpi`.
 pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
-    let pieces = |label, what| ModeContest {
+    let pieces = |label, access| ModeContest {
         label,
-        what,
+        access,
         piece_bytes: 64 << 10,
         calls: setting.choose(256, 64),
         is_mounted: true,
@@ -33,14 +33,14 @@ pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let contests = [
         pieces("across-log-64k", ModeAccess::Log),
         pieces("across-sync-64k", ModeAccess::Sync),
-        // More than mounts may keep back.
+        // More bytes than mounts may hold back.
         ModeContest {
             calls: setting.choose(512, 256),
             ..pieces("across-record-64k", ModeAccess::Record)
         },
         ModeContest {
             label: "across-global-1m",
-            what: ModeAccess::Global,
+            access: ModeAccess::Global,
             piece_bytes: 1 << 20,
             calls: setting.choose(64, 32),
             is_mounted: true,
@@ -73,7 +73,7 @@ pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Both sides' files.
+/// The files of both sides.
 struct AcrossFiles {
     lab: NodeLab,
     mounted: MountedMachines,

@@ -1,7 +1,7 @@
-//! M_GLOBAL: all read the same, and it is read once; against `MPI_File_read_all` of the same bytes by
-//! all, and against everybody calling `pread`, where nobody waits for anybody.
+//! M_GLOBAL: all ranks read the same bytes, which are read once; against `MPI_File_read_all` of the
+//! same bytes by all, and against `pread` by each process, without coordination.
 //!
-//! What counts are the bytes that all processes get together.
+//! The figure counts the bytes that all processes get together.
 
 use anyhow::Result;
 
@@ -16,7 +16,7 @@ use crate::report::Report;
 pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let contest = ModeContest {
         label: "global-1m",
-        what: ModeAccess::Global,
+        access: ModeAccess::Global,
         piece_bytes: 1 << 20,
         calls: setting.choose(256, 128),
         is_mounted: false,

@@ -1,8 +1,8 @@
-//! A file is opened together and closed together, against `MPI_File_open` and `MPI_File_close` with
-//! as many processes.
+//! Collective open and close of a file, against `MPI_File_open` and `MPI_File_close` with as many
+//! processes.
 //!
-//! The file is there. Ours is opened in M_RECORD, in which all meet to close it, as in MPI. MPICH
-//! takes no part: as many of its processes are more than there are processors for.
+//! The file exists. Our side opens it in M_RECORD, whose close is collective, as in MPI. MPICH is
+//! left out, because it needs a processor for each of its processes.
 
 use anyhow::Result;
 
@@ -18,7 +18,7 @@ use crate::report::Report;
 pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let few = ModeContest {
         label: "gopen-4",
-        what: ModeAccess::Open,
+        access: ModeAccess::Open,
         piece_bytes: 64 << 10,
         calls: setting.choose(100, 20),
         is_mounted: false,

@@ -1,4 +1,4 @@
-//! Lines over a Unix socket, between whoever measures and a process that is measured.
+//! Lines over a Unix socket, between the measuring process and a measured one.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-/// How long an answer may take. A turn takes far less.
+/// The time limit of a reply. A turn takes far less.
 const TIME_LIMIT: Duration = Duration::from_secs(90);
 
 /// One end of the socket.
@@ -18,14 +18,14 @@ pub struct LineSocket {
 }
 
 impl LineSocket {
-    /// The end of whoever measures.
+    /// The end of the measuring process.
     pub fn accepted(stream: UnixStream) -> Result<Self> {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(TIME_LIMIT))?;
         Ok(Self { stream: BufReader::new(stream) })
     }
 
-    /// The end of a process.
+    /// The end of a measured process.
     pub fn connect(path: &Path) -> Result<Self> {
         let stream = UnixStream::connect(path);
         let stream = stream.with_context(|| format!("connecting to {}", path.display()))?;
@@ -35,17 +35,17 @@ impl LineSocket {
     /// Sends a line.
     pub fn send_line(&mut self, line: impl AsRef<str>) -> Result<()> {
         let line = format!("{}\n", line.as_ref());
-        self.stream.get_mut().write_all(line.as_bytes()).context("nobody listens")
+        self.stream.get_mut().write_all(line.as_bytes()).context("sending a line")
     }
 
-    /// Waits for a line; nothing if the other end is gone.
+    /// Waits for a line; `None` if the other end is gone.
     pub fn next(&mut self) -> Result<Option<String>> {
         let mut line = String::new();
-        let count = self.stream.read_line(&mut line).context("no answer")?;
+        let count = self.stream.read_line(&mut line).context("waiting for a line")?;
         Ok((count > 0).then(|| line.trim_end().to_owned()))
     }
 
-    /// Waits for a line; that something has failed is an error.
+    /// Waits for a line; a line that reports a failure becomes an error.
     pub fn receive_line(&mut self) -> Result<String> {
         let line = self.next()?.context("a process has ended")?;
         match line.strip_prefix("failed: ") {
@@ -54,10 +54,10 @@ impl LineSocket {
         }
     }
 
-    /// Waits for a line that is a number, or whatever else.
+    /// Waits for a line, and parses it.
     pub fn receive_value<T: FromStr>(&mut self) -> Result<T> {
         let line = self.receive_line()?;
-        line.parse().ok().with_context(|| format!("a process said {line:?}"))
+        line.parse().ok().with_context(|| format!("a process sent the line {line:?}"))
     }
 }
 

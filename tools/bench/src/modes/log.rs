@@ -1,7 +1,7 @@
-//! M_LOG: everybody appends to one file, first come, first served.
+//! M_LOG: all ranks append to one file, first come, first served.
 //!
-//! Against `MPI_File_write_shared`, and for 64 KiB against processes that need no pointer, because
-//! they know their places beforehand: `pwrite` of blocks that are interleaved by rank.
+//! Against `MPI_File_write_shared`, and for 64 KiB against processes that need no shared pointer
+//! because they know their offsets: `pwrite` of blocks that are interleaved by rank.
 
 use anyhow::Result;
 
@@ -16,7 +16,7 @@ use crate::report::Report;
 pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let large = ModeContest {
         label: "log-64k",
-        what: ModeAccess::Log,
+        access: ModeAccess::Log,
         piece_bytes: 64 << 10,
         calls: setting.choose(2048, 512),
         is_mounted: false,

@@ -1,4 +1,4 @@
-//! A process of a team of ours, or of one that uses plain files.
+//! A process of ours in a turn, or one that uses plain files.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -15,47 +15,47 @@ use super::monotonic_time::MonotonicTime;
 use crate::cluster::content::Content;
 use crate::partner::{ParentProcess, PartnerRole};
 
-/// A process of a team.
+/// A process that takes turns.
 pub const ROLE: PartnerRole = PartnerRole { name: "modes-member", run: serve };
 
-/// How long it may take until all nodes have joined.
+/// The time limit for all nodes to join.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a process of ours has to know.
+/// The arguments of a process of ours.
 #[derive(Debug)]
 pub struct MemberWords<'a> {
-    /// The socket of the team.
-    pub door: &'a str,
-    /// The node.
+    /// The socket of the listener.
+    pub listener: &'a str,
+    /// The address of the node.
     pub address: &'a str,
-    /// Where the key is, or no path if it is on one machine with all nodes.
+    /// The path of the key, or an empty path if all nodes are on this machine.
     pub key: &'a str,
     /// The name of the job.
     pub job: &'a str,
-    /// How many processes it has.
+    /// The number of processes.
     pub size: usize,
-    /// Which of them this is.
+    /// The rank of this process.
     pub rank: usize,
 }
 
 impl MemberWords<'_> {
-    /// The words to start it with.
+    /// The arguments as words.
     pub fn words(&self) -> [String; 7] {
-        let Self { door, address, key, job, size, rank } = self;
+        let Self { listener, address, key, job, size, rank } = self;
         let text = |word: &str| word.to_owned();
         let (size, rank) = (size.to_string(), rank.to_string());
-        [text("ours"), text(door), size, rank, text(address), text(key), text(job)]
+        [text("ours"), text(listener), size, rank, text(address), text(key), text(job)]
     }
 }
 
-/// The words to start a process that uses plain files in a directory.
-pub fn plain_words(door: &str, size: usize, rank: usize, dir: &str) -> [String; 5] {
-    ["plain".to_owned(), door.to_owned(), size.to_string(), rank.to_string(), dir.to_owned()]
+/// The words for a process that uses plain files in a directory.
+pub fn plain_words(listener: &str, size: usize, rank: usize, dir: &str) -> [String; 5] {
+    ["plain".to_owned(), listener.to_owned(), size.to_string(), rank.to_string(), dir.to_owned()]
 }
 
 fn serve(words: &[String]) -> Result<()> {
     let parent = ParentProcess::listen();
-    let [kind, door, size, rank, rest @ ..] = words else {
+    let [kind, listener, size, rank, rest @ ..] = words else {
         bail!("needs a kind, a socket, a size and a rank");
     };
     let (size, rank): (u32, u32) = (size.parse()?, rank.parse()?);
@@ -66,13 +66,13 @@ fn serve(words: &[String]) -> Result<()> {
             MemberFiles::Ours { group, is_near: !key.exists(), open: None }
         }
         ("plain", [dir]) => MemberFiles::Plain { dir: dir.into(), open: None },
-        _ => bail!("needs what its kind needs"),
+        _ => bail!("the arguments do not fit the kind of process"),
     };
-    let mut lines = LineSocket::connect(Path::new(door))?;
+    let mut lines = LineSocket::connect(Path::new(listener))?;
     let mut last: Option<MemberTurn> = None;
     while let Some(line) = lines.next()? {
         let mut take_turn = || {
-            // Not at the end of its own turn, when others may still be at work.
+            // Before its next turn, because other processes may still work at the end of this one.
             last.as_ref().map_or(Ok(()), MemberTurn::check)?;
             let order: ModeTurn = line.parse()?;
             let memory = vec![byte_of(rank); order.piece_bytes];
@@ -87,12 +87,12 @@ fn serve(words: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// What a rank writes.
+/// The byte that a rank writes.
 pub fn byte_of(rank: u32) -> u8 {
     b'a' + u8::try_from(rank % 26).unwrap_or(0)
 }
 
-/// Connects as users do, when all nodes have their disks.
+/// Connects as users do, when all nodes have joined with their disks.
 pub fn connect(address: &str, key: &Path) -> Result<Cluster> {
     let options = ClusterOptions {
         short_cut: Some(true),
@@ -111,7 +111,7 @@ pub fn connect(address: &str, key: &Path) -> Result<Cluster> {
     }
 }
 
-/// A process in a turn.
+/// A turn of a process.
 struct MemberTurn {
     order: ModeTurn,
     size: u32,
@@ -120,26 +120,26 @@ struct MemberTurn {
 }
 
 impl MemberTurn {
-    /// Where a call goes: blocks are interleaved by rank, unless all write the same.
+    /// The offset of a call: blocks are interleaved by rank, unless all ranks write the same.
     fn place(&self, call: u64) -> u64 {
-        let block = match self.order.what {
+        let block = match self.order.access {
             ModeAccess::Same => call % self.order.blocks,
             _ => call * u64::from(self.size) + u64::from(self.rank),
         };
         block * self.order.piece_bytes as u64
     }
 
-    /// That what was read last is right.
+    /// Checks the bytes that were read last.
     fn check(&self) -> Result<()> {
-        let ModeTurn { what, calls, blocks, piece_bytes, .. } = self.order;
-        if what == ModeAccess::Global && calls > 0 {
+        let ModeTurn { access, calls, blocks, piece_bytes, .. } = self.order;
+        if access == ModeAccess::Global && calls > 0 {
             Content::new(piece_bytes).check((calls - 1) % blocks, &self.memory)?;
         }
         Ok(())
     }
 }
 
-/// What a process has open; a file stays open from turn to turn.
+/// The open file of a process, which stays open from turn to turn.
 enum MemberFiles {
     Ours { group: Group, is_near: bool, open: Option<(ModeAccess, String, SharedFile)> },
     Plain { dir: PathBuf, open: Option<(String, File)> },
@@ -172,20 +172,20 @@ fn wait_to_begin(lines: &mut LineSocket) -> Result<()> {
     Ok(())
 }
 
-/// The file of a turn, with all pointers at its beginning; none if the turn opens it.
+/// Prepares the file of a turn, with all pointers at its beginning; `None` if the turn opens it.
 fn prepare_ours<'a>(
     group: &Group,
     is_near: bool,
     open: &'a mut Option<(ModeAccess, String, SharedFile)>,
     process: &MemberTurn,
 ) -> Result<Option<&'a SharedFile>> {
-    let ModeTurn { what, path, .. } = &process.order;
-    let is_open = |(known, at, _): &(ModeAccess, String, SharedFile)| known == what && at == path;
+    let ModeTurn { access, path, .. } = &process.order;
+    let is_open = |(known, at, _): &(ModeAccess, String, SharedFile)| known == access && at == path;
     if !open.as_ref().is_some_and(is_open) {
         if let Some((_, _, file)) = open.take() {
             file.close()?;
         }
-        let mode = match what {
+        let mode = match access {
             ModeAccess::Log => Mode::Log,
             ModeAccess::Sync => Mode::Sync,
             ModeAccess::Record => Mode::Record,
@@ -197,20 +197,20 @@ fn prepare_ours<'a>(
         let file = group.open(path, mode)?;
         let found = file.file().has_short_cut();
         ensure!(found == is_near, "short cut: {found}, but the figure needs: {is_near}");
-        *open = Some((*what, path.clone(), file));
+        *open = Some((*access, path.clone(), file));
     }
     let Some((_, _, file)) = open else { return Ok(None) };
-    // One pointer for all is moved by one, unless all have to.
-    if *what != ModeAccess::Log || process.rank == 0 {
+    // One rank moves a shared pointer, unless the call is collective.
+    if *access != ModeAccess::Log || process.rank == 0 {
         file.seek(Seek::Start(0))?;
     }
     Ok(Some(file))
 }
 
 fn turn_of_ours(file: &SharedFile, process: &mut MemberTurn) -> Result<()> {
-    let ModeTurn { what, calls, blocks, piece_bytes, .. } = process.order;
+    let ModeTurn { access, calls, blocks, piece_bytes, .. } = process.order;
     for call in 0..calls {
-        match what {
+        match access {
             ModeAccess::Global => {
                 if call > 0 && call % blocks == 0 {
                     file.seek(Seek::Start(0))?;
@@ -230,7 +230,7 @@ fn turn_of_ours(file: &SharedFile, process: &mut MemberTurn) -> Result<()> {
     Ok(())
 }
 
-/// In a mode in which all meet to close, as in MPI.
+/// Opens the file in a mode whose close is collective, as in MPI.
 fn open_and_close(group: &Group, process: &MemberTurn) -> Result<()> {
     for _ in 0..process.order.calls {
         group.open(&process.order.path, Mode::Record)?.close()?;
@@ -257,9 +257,9 @@ fn prepare_plain<'a>(
 }
 
 fn turn_of_plain(file: &File, process: &mut MemberTurn) -> Result<()> {
-    let ModeTurn { what, calls, blocks, piece_bytes, .. } = process.order;
+    let ModeTurn { access, calls, blocks, piece_bytes, .. } = process.order;
     for call in 0..calls {
-        match what {
+        match access {
             ModeAccess::Global => {
                 let offset = call % blocks * piece_bytes as u64;
                 file.read_exact_at(&mut process.memory, offset)?;

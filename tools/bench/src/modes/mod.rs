@@ -1,5 +1,4 @@
-//! Many processes and one file: the modes of shared files, against MPI-IO and plain calls of the
-//! system.
+//! Many processes and one file: the modes of shared files, against MPI-IO and plain system calls.
 
 mod across;
 mod contest;
@@ -31,42 +30,42 @@ pub const AREA: BenchArea = BenchArea {
     families: &[
         FigureFamily {
             name: "log",
-            what: "64 KiB and 64 bytes appended by all, against MPI_File_write_shared and pwrite",
+            description: "64 KiB and 64 bytes appended by all, against MPI_File_write_shared and pwrite",
             run: log::run,
         },
         FigureFamily {
             name: "sync",
-            what: "64 KiB in the order of ranks, against MPI_File_write_ordered and pwrite",
+            description: "64 KiB in the order of ranks, against MPI_File_write_ordered and pwrite",
             run: sync::run,
         },
         FigureFamily {
             name: "record",
-            what: "records of 64 KiB and 4 KiB, against MPI_File_write_at and pwrite",
+            description: "records of 64 KiB and 4 KiB, against MPI_File_write_at and pwrite",
             run: record::run,
         },
         FigureFamily {
             name: "global",
-            what: "1 MiB read by all, against MPI_File_read_all and pread by everybody",
+            description: "1 MiB read by all, against MPI_File_read_all and pread by each process",
             run: global::run,
         },
         FigureFamily {
             name: "gopen",
-            what: "opened and closed by 4 and by 64 processes, against MPI_File_open and _close",
+            description: "opened and closed by 4 and by 64 processes, against MPI_File_open and _close",
             run: gopen::run,
         },
         FigureFamily {
             name: "unix",
-            what: "64 KiB that never mix, against MPI's atomic mode and M_ASYNC",
+            description: "64 KiB that never mix, against MPI's atomic mode and M_ASYNC",
             run: unix::run,
         },
         FigureFamily {
             name: "across",
-            what: "a rank and a node on each of four machines, against MPI on GlusterFS",
+            description: "a rank and a node on each of four machines, against MPI on GlusterFS",
             run: across::run,
         },
     ],
 };
 
-/// What the second processes of these figures are.
+/// The roles of second processes in these figures.
 pub const ROLES: &[PartnerRole] =
     &[member::ROLE, node_lab::ROLE, node_lab::NODE_ROLE, mounted::ROLE, peer_machine::ROLE];

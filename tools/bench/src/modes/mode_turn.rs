@@ -1,5 +1,5 @@
-//! What the processes of a side are told to do in a turn. All of them get the same line; what is
-//! whose follows from their ranks.
+//! The line that starts a turn in the processes of a side. All of them get the same line; their
+//! blocks follow from their ranks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,22 +8,22 @@ use anyhow::{Result, bail};
 
 use crate::partner::next_word;
 
-/// What is done, called after the mode of ours.
+/// The kind of access, named after our mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModeAccess {
-    /// Everybody appends: M_LOG; `MPI_File_write_shared`.
+    /// All ranks append: M_LOG; `MPI_File_write_shared`.
     Log,
     /// In the order of ranks: M_SYNC; `MPI_File_write_ordered`.
     Sync,
     /// Interleaved records: M_RECORD; `MPI_File_write_at`.
     Record,
-    /// All read the same: M_GLOBAL; `MPI_File_read_all`.
+    /// All ranks read the same bytes: M_GLOBAL; `MPI_File_read_all`.
     Global,
-    /// Opens and closes together.
+    /// Collective open and close.
     Open,
     /// Interleaved blocks, atomic: M_UNIX; `MPI_File_write_at` in atomic mode.
     Unix,
-    /// The same blocks by all, atomic.
+    /// The same blocks by all ranks, atomic.
     Same,
     /// Interleaved blocks, not atomic: M_ASYNC.
     Async,
@@ -41,7 +41,7 @@ impl ModeAccess {
         Self::Async,
     ];
 
-    /// How it is called in orders and in names of figures.
+    /// Its name in lines and in names of figures.
     pub fn name(self) -> &'static str {
         match self {
             Self::Log => "log",
@@ -59,26 +59,26 @@ impl ModeAccess {
 /// A turn of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModeTurn {
-    /// What is done.
-    pub what: ModeAccess,
+    /// The kind of access.
+    pub access: ModeAccess,
     /// Bytes of each call.
     pub piece_bytes: usize,
     /// Calls of each process.
     pub calls: u64,
-    /// How many pieces the file has.
+    /// The number of blocks of the file.
     pub blocks: u64,
-    /// Whether the file is on a mount of the other side, which forgets before a turn what it has
-    /// cached, and has sent what was written when the next turn begins.
+    /// Whether the file is on a mount of the other side, which drops its cache before a turn and
+    /// has sent all written bytes when the next turn begins.
     pub is_mounted: bool,
-    /// The file, seen from the root of the cluster or from the directory of the others.
+    /// The path of the file, from the root of the cluster or the directory of the others.
     pub path: String,
 }
 
 impl fmt::Display for ModeTurn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, piece_bytes, calls, blocks, is_mounted, path } = self;
-        let what = what.name();
-        write!(f, "{what} {piece_bytes} {calls} {blocks} {} {path}", u8::from(*is_mounted))
+        let Self { access, piece_bytes, calls, blocks, is_mounted, path } = self;
+        let access = access.name();
+        write!(f, "{access} {piece_bytes} {calls} {blocks} {} {path}", u8::from(*is_mounted))
     }
 }
 
@@ -89,11 +89,11 @@ impl FromStr for ModeTurn {
         let mut words = line.split_whitespace();
         let words = &mut words;
         let name: String = next_word(words)?;
-        let Some(what) = ModeAccess::ALL.into_iter().find(|what| what.name() == name) else {
-            bail!("there is nothing like {name}");
+        let Some(access) = ModeAccess::ALL.into_iter().find(|access| access.name() == name) else {
+            bail!("{name} is not a kind of access");
         };
         Ok(Self {
-            what,
+            access,
             piece_bytes: next_word(words)?,
             calls: next_word(words)?,
             blocks: next_word(words)?,
@@ -109,13 +109,13 @@ mod tests {
 
     #[test]
     fn an_order_is_told_in_a_line() {
-        for what in ModeAccess::ALL {
+        for access in ModeAccess::ALL {
             let order = ModeTurn {
-                what,
+                access,
                 piece_bytes: 65_536,
                 calls: 256,
                 blocks: 1024,
-                is_mounted: what == ModeAccess::Global,
+                is_mounted: access == ModeAccess::Global,
                 path: "/file".to_owned(),
             };
             assert_eq!(order.to_string().parse::<ModeTurn>().unwrap(), order);

@@ -1,12 +1,12 @@
 //! MPI across machines, on GlusterFS mounts.
 //!
-//! Each of four machines has a daemon of GlusterFS, bricks, mounts and a rank of each job. A job is
-//! started on the first machine by its mpirun, which reaches the others by a remote shell, as on a
-//! cluster. Volumes are distributed over four bricks, one on each machine, and are Debian's.
+//! Each of four machines has a daemon of GlusterFS, bricks, mounts and a rank of each job. The
+//! mpirun of the first machine starts a job and reaches the others by a remote shell, as on a
+//! cluster. Volumes are distributed over four bricks, one on each machine, with Debian's packages.
 //!
-//! There are two of them, because with the options as they come shared pointers are wrong: MPI keeps
-//! one in a small file under a lock, and the mounts go on showing what they have cached of it. Each
-//! job runs on both, and what is right and fastest counts.
+//! There are two volumes, because with the default options shared pointers are wrong: MPI keeps one
+//! in a small file under a lock, and the mounts keep showing what they have cached of it. Each job
+//! runs on both, and the fastest correct one counts.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -29,15 +29,15 @@ use crate::virtual_network;
 /// The first process of these machines.
 pub const ROLE: PartnerRole = PartnerRole { name: "modes-gluster", run: serve };
 
-/// How long it may take until all daemons know each other.
+/// The time limit for all daemons to know each other.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// A volume that all machines have mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GlusterVolume {
-    /// With all options as they come.
+    /// With the default options.
     Usual,
-    /// Mounts keep nothing back: neither what was read nor what is to be written.
+    /// Mounts cache nothing: neither what was read nor what is to be written.
     Uncached,
 }
 
@@ -51,7 +51,7 @@ impl GlusterVolume {
         }
     }
 
-    /// The parts of its clients that are switched off.
+    /// The features of its clients that are switched off.
     fn without(self) -> &'static [&'static str] {
         match self {
             Self::Usual => &[],
@@ -61,7 +61,7 @@ impl GlusterVolume {
         }
     }
 
-    /// How it is mounted.
+    /// The options of the mount.
     fn options(self) -> &'static [&'static str] {
         match self {
             Self::Usual => &[],
@@ -78,14 +78,14 @@ pub struct MountedMachines {
 }
 
 impl MountedMachines {
-    /// Installs, starts and mounts it, or says why it cannot be had here.
+    /// Installs, starts and mounts GlusterFS; the inner error says why that is impossible here.
     pub fn start(dir: &Path) -> Result<Result<Self, String>> {
         fs::create_dir_all(dir)?;
         let started = gluster::start(ROLE.name, &[text(dir)?])?;
         Ok(started.map(|partner| Self { partner, dir: dir.to_owned() }))
     }
 
-    /// Starts what can be had of MPI there.
+    /// Starts all MPIs that can run there.
     pub fn start_mpi(&mut self, processes: usize) -> Result<Rivals> {
         let mut rivals = Rivals::default();
         for mpi in Mpi::ALL {
@@ -116,24 +116,24 @@ impl MountedMachines {
         program: &Path,
         size: usize,
     ) -> Result<Result<TurnProcesses, String>> {
-        let door = TurnListener::open(&self.dir, name)?;
+        let listener = TurnListener::open(&self.dir, name)?;
         let (mpi, volume, program) = (mpi.name(), volume.name(), text(program)?);
-        self.order(&format!("mpi {volume} {mpi} {program} {size} {}", door.path()?))?;
-        Ok(door.gather(size, Vec::new()).map_err(|error| format!("{name}: {error:#}")))
+        self.order(&format!("mpi {volume} {mpi} {program} {size} {}", listener.path()?))?;
+        Ok(listener.gather(size, Vec::new()).map_err(|error| format!("{name}: {error:#}")))
     }
 
-    /// Makes a file that has so many pieces, on each volume.
+    /// Creates a file of this many blocks on each volume.
     pub fn fill(&mut self, name: &str, piece_bytes: usize, blocks: u64) -> Result<()> {
         GlusterVolume::ALL.into_iter().try_for_each(|volume| {
             self.order(&format!("fill {} {name} {piece_bytes} {blocks}", volume.name()))
         })
     }
 
-    /// What the bricks have of a file that is seen in the directory where a volume is mounted.
+    /// Reads from the bricks the file that a mount shows at a path.
     pub fn read(&self, mount: &Path, name: &str) -> Result<Vec<u8>> {
         let volume = mount.file_name().and_then(|name| name.to_str()).context("a volume")?;
         let of_brick = |number| fs::read(brick(&self.dir, number, volume).join(name)).ok();
-        // It is on one of them; others may have a file without bytes that says so.
+        // It is on one of them; others may have an empty file that points to it.
         let found = (0..PROCESSES).filter_map(of_brick).max_by_key(Vec::len);
         found.with_context(|| format!("no brick of {volume} has {name}"))
     }
@@ -141,7 +141,7 @@ impl MountedMachines {
     fn order(&mut self, line: &str) -> Result<()> {
         self.partner.send_line(line)?;
         let said = self.partner.receive_line()?;
-        ensure!(said == "done", "GlusterFS said {said:?}");
+        ensure!(said == "done", "GlusterFS sent the line {said:?}");
         Ok(())
     }
 }
@@ -187,7 +187,7 @@ fn serve(words: &[String]) -> Result<()> {
     }
 }
 
-/// Lays the cables, starts machines, and makes and mounts the volumes.
+/// Creates the network, starts machines, and creates and mounts the volumes.
 fn start_all(dir: &Path) -> Result<Vec<PeerMachine>> {
     virtual_network::create(dir, PROCESSES)?;
     let machines = (0..PROCESSES).map(|number| PeerMachine::start(dir, number));
@@ -236,7 +236,7 @@ fn start_all(dir: &Path) -> Result<Vec<PeerMachine>> {
     Ok(machines)
 }
 
-/// Where a machine keeps its part of a volume.
+/// The brick of a machine in a volume.
 fn brick(dir: &Path, number: usize, volume: &str) -> PathBuf {
     dir.join(virtual_network::name(number)).join(format!("brick-{volume}"))
 }

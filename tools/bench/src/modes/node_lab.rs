@@ -1,9 +1,9 @@
 //! Four machines with a node and a rank of ours on each.
 //!
-//! A node has one disk, on the file system that is measured. A rank reaches the node of its own
-//! namespace over its Unix socket and the others over TCP with a key; nobody is near all disks, so
-//! there is no short cut, and the group meets by messages. The first process of the lab lays the
-//! cables, starts everything, and makes and reads files for whoever measures.
+//! A node has one disk, on the measured file system. A rank reaches the node of its own namespace
+//! over its Unix socket and the others over TCP with a key; no rank is on the machine of all disks,
+//! so there is no short cut, and the group coordinates by messages. The first process of the lab
+//! creates the network, starts everything, and creates and reads files for the measuring process.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -26,34 +26,34 @@ use crate::virtual_network;
 
 /// The first process of the lab.
 pub const ROLE: PartnerRole = PartnerRole { name: "modes-lab", run: serve };
-/// A node in it.
+/// A node in the lab.
 pub const NODE_ROLE: PartnerRole = PartnerRole { name: "modes-node", run: serve_node };
 
 const PORT: u16 = 4000;
 
-/// A lab that runs.
+/// A running lab.
 #[derive(Debug)]
 pub struct NodeLab {
     partner: PartnerProcess,
 }
 
 impl NodeLab {
-    /// Starts everything in a directory, or says why that is not possible here.
+    /// Starts everything in a directory; the inner error says why that is impossible here.
     pub fn start(dir: &Path) -> Result<Result<(Self, TurnProcesses), String>> {
         fs::create_dir_all(dir)?;
         pario_net::write_private_file(&dir.join("key"), Key::random().to_hex())?;
-        let door = TurnListener::open(dir, "door")?;
-        let mut partner = namespaces::start(ROLE.name, &[text(dir)?, door.path()?])?;
+        let listener = TurnListener::open(dir, "listener")?;
+        let mut partner = namespaces::start(ROLE.name, &[text(dir)?, listener.path()?])?;
         match partner.receive_line() {
             Ok(said) if said == "ready" => {}
             Ok(why) => return Ok(Err(format!("no namespaces: {why}"))),
             Err(_) => return Ok(Err("namespaces are not possible here".to_owned())),
         }
-        let team = door.gather(PROCESSES, Vec::new())?;
+        let team = listener.gather(PROCESSES, Vec::new())?;
         Ok(Ok((Self { partner }, team)))
     }
 
-    /// Makes a file that has so many pieces.
+    /// Creates a file of this many blocks.
     pub fn fill(&mut self, name: &str, piece_bytes: usize, blocks: u64) -> Result<()> {
         self.order(&format!("fill {name} {piece_bytes} {blocks}"))
     }
@@ -66,17 +66,17 @@ impl NodeLab {
     fn order(&mut self, line: &str) -> Result<()> {
         self.partner.send_line(line)?;
         let said = self.partner.receive_line()?;
-        ensure!(said == "done", "the lab said {said:?}");
+        ensure!(said == "done", "the lab sent the line {said:?}");
         Ok(())
     }
 }
 
 fn serve(words: &[String]) -> Result<()> {
     let parent = ParentProcess::listen();
-    let [dir, door] = words else { bail!("needs a directory and a socket") };
+    let [dir, listener] = words else { bail!("needs a directory and a socket") };
     let dir = Path::new(dir);
     // They live as long as this process.
-    let (cluster, _nodes, _members) = match start_all(dir, door) {
+    let (cluster, _nodes, _members) = match start_all(dir, listener) {
         Ok(started) => started,
         Err(error) => return parent.send_line(format!("{error:#}").replace('\n', " ")),
     };
@@ -106,17 +106,17 @@ fn serve(words: &[String]) -> Result<()> {
     }
 }
 
-/// Lays the cables, and starts nodes and ranks.
+/// Creates the network, and starts nodes and ranks.
 fn start_all(
     dir: &Path,
-    door: &str,
+    listener: &str,
 ) -> Result<(Cluster, Vec<PartnerProcess>, Vec<PartnerProcess>)> {
     virtual_network::create(dir, PROCESSES)?;
     let start_node = |number: usize| {
         let mut node =
             start_in(number, NODE_ROLE.name, &[text(dir)?.to_owned(), number.to_string()])?;
         let said = node.receive_line().context("starting a node")?;
-        ensure!(said == "ready", "a node said {said:?}");
+        ensure!(said == "ready", "a node sent the line {said:?}");
         Ok(node)
     };
     let nodes = (0..PROCESSES).map(start_node).collect::<Result<_>>()?;
@@ -125,8 +125,8 @@ fn start_all(
     let start_member = |rank: usize| {
         let socket = format!("unix:{}", socket_name(dir, rank)?);
         let (address, key) = (&*socket, text(&key)?);
-        let seat = MemberWords { door, address, key, job: "across", size: PROCESSES, rank };
-        start_in(rank, member::ROLE.name, &seat.words())
+        let member = MemberWords { listener, address, key, job: "across", size: PROCESSES, rank };
+        start_in(rank, member::ROLE.name, &member.words())
     };
     let members = (0..PROCESSES).map(start_member).collect::<Result<_>>()?;
     Ok((cluster, nodes, members))
@@ -146,7 +146,8 @@ fn serve_node(words: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// As `pario serve` has it from a file that says no more than where everything is.
+/// The configuration that `pario serve` reads from a file with only the locations of nodes and
+/// disks.
 fn config(dir: &Path) -> Config {
     let alone = Config::alone(dir);
     let node = |number: usize| {

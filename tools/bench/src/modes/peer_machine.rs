@@ -1,7 +1,8 @@
-//! A machine of the other side: a name, mounts and a network of its own, a daemon of GlusterFS, and
+//! A machine of the other side: it has its own name, mounts and network, a daemon of GlusterFS, and
 //! room for a rank of MPI.
 //!
-//! It is its first process, this program in a role, and is gone with it; others enter by its number.
+//! A machine is its first process, this program in a role, and ends with it; other processes enter
+//! it by that process id.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,17 +20,17 @@ use crate::virtual_network;
 /// The first process of a machine.
 pub const ROLE: PartnerRole = PartnerRole { name: "modes-machine", run: serve };
 
-/// Where jobs keep what they need while they run; a directory that each machine has by itself.
+/// The directory for the temporary files of jobs, separate on each machine.
 const TMPDIR: &str = "/run/tmp";
 
-/// A machine that runs.
+/// A running machine.
 #[derive(Debug)]
 pub struct PeerMachine {
     partner: PartnerProcess,
 }
 
 impl PeerMachine {
-    /// Starts it, where cables were laid.
+    /// Starts the machine on an existing virtual network.
     pub fn start(dir: &Path, number: usize) -> Result<Self> {
         let through = ["unshare", "--mount", "--uts", "--ipc"];
         let mut command = virtual_network::at(number, &through, ROLE.name)?;
@@ -40,21 +41,21 @@ impl PeerMachine {
     /// Waits until its daemon answers.
     pub fn wait(&mut self) -> Result<()> {
         let said = self.partner.receive_line().context("starting a machine")?;
-        ensure!(said == "ready", "a machine said {said:?}");
+        ensure!(said == "ready", "a machine sent the line {said:?}");
         Ok(())
     }
 
-    /// Makes a file there that has so many pieces.
+    /// Creates a file there with this many blocks.
     pub fn fill(&mut self, path: &Path, piece_bytes: usize, blocks: u64) -> Result<()> {
         self.partner.send_line(format!("{} {piece_bytes} {blocks}", text(path)?))?;
         let said = self.partner.receive_line()?;
-        ensure!(said == "done", "a machine said {said:?}");
+        ensure!(said == "done", "a machine sent the line {said:?}");
         Ok(())
     }
 
     /// The words before a command that make it run there.
     pub fn command_prefix(&self) -> Vec<String> {
-        // The programs that have started the first process have become it.
+        // The programs that have started the first process have become it by `exec`.
         let target = self.partner.id().to_string();
         let words = ["nsenter", "--target", &target, "--mount", "--uts", "--ipc", "--net", "env"];
         let tmpdir = format!("TMPDIR={TMPDIR}");
@@ -69,14 +70,14 @@ impl PeerMachine {
         command
     }
 
-    /// Runs a program there, and gives what it prints.
+    /// Runs a program there, and returns its output.
     pub fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
         output(self.command(program).args(arguments))
     }
 }
 
-/// A script for mpirun to start processes on other machines with: it takes the name of a machine and
-/// a command. Machines are given by their prefixes.
+/// A script with which mpirun starts processes on other machines: it takes the name of a machine
+/// and a command. Machines are given by their command prefixes.
 pub fn remote_shell(prefixes: impl IntoIterator<Item = Vec<String>>) -> String {
     let line = |(number, command_prefix): (usize, Vec<String>)| {
         let (name, command_prefix) = (virtual_network::name(number), command_prefix.join(" "));
@@ -100,7 +101,7 @@ fn serve(words: &[String]) -> Result<()> {
         let (path, piece_bytes): (PathBuf, usize) = (next_word(words)?, next_word(words)?);
         let bytes = next_word::<u64>(words)? * piece_bytes as u64;
         MeasuredFile::create_plain(&path)?.fill(&Content::new(piece_bytes), bytes)?;
-        // A mount that writes behind answers this when it has sent everything.
+        // A mount that writes behind replies to this when it has sent everything.
         let found = fs::metadata(&path)?.len();
         ensure!(found == bytes, "{} has {found} bytes instead of {bytes}", path.display());
         parent.send_line("done")?;
@@ -109,7 +110,7 @@ fn serve(words: &[String]) -> Result<()> {
 
 fn start_all(dir: &Path, name: &str) -> Result<()> {
     run("hostname", &[name])?;
-    // Some look here for networks, and would see those of another machine.
+    // Some programs look here for networks, and would see those of another machine.
     run("mount", &["-t", "sysfs", "sysfs", "/sys"])?;
     gluster::redirect_state(&dir.join(name))?;
     fs::create_dir(TMPDIR)?;

@@ -14,7 +14,7 @@ use crate::report::Report;
 pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let large = ModeContest {
         label: "record-64k",
-        what: ModeAccess::Record,
+        access: ModeAccess::Record,
         piece_bytes: 64 << 10,
         calls: setting.choose(2048, 512),
         is_mounted: false,

@@ -1,4 +1,4 @@
-//! Those that take turns with ours in a figure.
+//! The rivals: the sides that take turns with ours in a figure.
 
 use std::path::{Path, PathBuf};
 
@@ -9,53 +9,53 @@ use super::mpi::Mpi;
 use super::turn_processes::TurnProcesses;
 use crate::statistics::median;
 
-/// What ours is compared to.
+/// The kind of a rival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RivalKind {
     /// The best MPI.
     Mpi,
-    /// Plain calls of the system at the same places.
+    /// Plain system calls at the same offsets.
     Plain,
     /// Ours in M_ASYNC.
     Async,
 }
 
 impl RivalKind {
-    /// How names of figures end.
-    pub fn suffix(self, what: ModeAccess) -> &'static str {
+    /// The end of the names of figures.
+    pub fn suffix(self, access: ModeAccess) -> &'static str {
         match self {
             Self::Mpi => "mpi",
-            Self::Plain if what == ModeAccess::Global => "pread",
+            Self::Plain if access == ModeAccess::Global => "pread",
             Self::Plain => "pwrite",
             Self::Async => "async",
         }
     }
 }
 
-/// Another side.
+/// A rival.
 #[derive(Debug)]
 pub struct Rival {
-    /// What it is.
+    /// Its kind.
     pub kind: RivalKind,
-    /// How it is called.
+    /// Its name.
     pub name: String,
-    /// Where its files are, if they are not ours.
+    /// The directory of its files, if they are not ours.
     pub dir: PathBuf,
     /// Its processes.
     pub team: TurnProcesses,
 }
 
-/// All other sides that can be had.
+/// All rivals that can run here.
 #[derive(Debug, Default)]
 pub struct Rivals {
-    /// Those that take part.
+    /// The rivals that take part.
     pub all: Vec<Rival>,
-    /// Why some do not.
+    /// The reasons why some do not.
     pub missing: Vec<String>,
 }
 
 impl Rivals {
-    /// One more, or why there is not.
+    /// Adds a rival, or the reason why it is missing.
     pub fn add_mpi(&mut self, name: &str, dir: &Path, started: Result<TurnProcesses, String>) {
         match started {
             Ok(team) => {
@@ -69,7 +69,7 @@ impl Rivals {
         }
     }
 
-    /// Starts what can be had of some MPIs.
+    /// Starts those of some MPIs that can run here.
     pub fn start_mpi(&mut self, some: &[Mpi], dir: &Path, processes: usize) -> Result<()> {
         for mpi in some {
             let started = match mpi.build(dir, "modes")? {

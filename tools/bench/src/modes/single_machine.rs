@@ -1,5 +1,5 @@
-//! One machine: a node, processes of ours that meet in memory they have in common, and the others on
-//! plain files of the same file system.
+//! One machine: a node, processes of ours that coordinate in shared memory, and the others on plain
+//! files of the same file system.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::namespaces::text;
 use crate::partner::PartnerProcess;
 use crate::report::Report;
 
-/// The node, and everybody's files.
+/// The node, and the files of all sides.
 pub struct SingleMachine {
     dir: PathBuf,
     cluster: Cluster,
@@ -35,40 +35,41 @@ impl SingleMachine {
         Ok(Self { cluster: node.connect()?, node, dir })
     }
 
-    /// Processes of a job of ours.
+    /// Starts processes of a job of ours.
     pub fn start_ours(&self, job: &str, size: usize) -> Result<TurnProcesses> {
-        let door = TurnListener::open(&self.dir, job)?;
+        let listener = TurnListener::open(&self.dir, job)?;
         let address = self.node.unix_address()?;
         let member = |rank| {
             let key = "none";
-            let seat = MemberWords { door: door.path()?, address: &address, key, job, size, rank };
-            PartnerProcess::start(member::ROLE.name, &seat.words())
+            let member =
+                MemberWords { listener: listener.path()?, address: &address, key, job, size, rank };
+            PartnerProcess::start(member::ROLE.name, &member.words())
         };
         let keepers = (0..size).map(member).collect::<Result<_>>()?;
-        door.gather(size, keepers)
+        listener.gather(size, keepers)
     }
 
-    /// Ours once more, for M_ASYNC.
+    /// Starts our processes once more, for M_ASYNC.
     pub fn start_async(&self, size: usize) -> Result<Rival> {
         let team = self.start_ours("async", size)?;
         let name = "M_ASYNC".to_owned();
         Ok(Rival { kind: RivalKind::Async, name, dir: PathBuf::new(), team })
     }
 
-    /// Processes that use plain files.
+    /// Starts processes that use plain files.
     pub fn start_plain(&self, size: usize) -> Result<Rival> {
-        let door = TurnListener::open(&self.dir, "plain")?;
+        let listener = TurnListener::open(&self.dir, "plain")?;
         let dir = text(&self.dir)?;
         let member = |rank| {
-            let words = member::plain_words(door.path()?, size, rank, dir);
+            let words = member::plain_words(listener.path()?, size, rank, dir);
             PartnerProcess::start(member::ROLE.name, &words)
         };
         let keepers = (0..size).map(member).collect::<Result<_>>()?;
         let (name, dir) = ("plain".to_owned(), self.dir.clone());
-        Ok(Rival { kind: RivalKind::Plain, name, dir, team: door.gather(size, keepers)? })
+        Ok(Rival { kind: RivalKind::Plain, name, dir, team: listener.gather(size, keepers)? })
     }
 
-    /// Where the files of the others are.
+    /// The directory of the others' files.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -98,7 +99,7 @@ impl ContestFiles for SingleMachine {
     }
 }
 
-/// Measures contests of ours against MPI and plain files, all with the same processes.
+/// Measures contests of our side against MPI and plain files, all with the same processes.
 pub fn run(
     setting: &RunSettings,
     report: &mut Report,

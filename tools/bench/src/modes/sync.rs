@@ -1,5 +1,5 @@
-//! M_SYNC: all write in the order of their ranks, against `MPI_File_write_ordered` and against
-//! `pwrite` at the same places, where nobody waits for anybody.
+//! M_SYNC: all ranks write in rank order, against `MPI_File_write_ordered` and against `pwrite` at
+//! the same offsets, without coordination.
 
 use anyhow::Result;
 
@@ -14,7 +14,7 @@ use crate::report::Report;
 pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let contest = ModeContest {
         label: "sync-64k",
-        what: ModeAccess::Sync,
+        access: ModeAccess::Sync,
         piece_bytes: 64 << 10,
         calls: setting.choose(2048, 512),
         is_mounted: false,

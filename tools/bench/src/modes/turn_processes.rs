@@ -1,10 +1,10 @@
-//! The processes of one side, which do something together in turns.
+//! The processes of one side, which take turns together.
 //!
-//! They may be of ours, of plain files or of MPI, on this machine or in namespaces: each connects to
-//! a socket of the team and is told the same. In a turn each gets everything ready and says so; then
-//! all are told the moment at which they begin, sleep until then, and say at which moment they were
-//! done. The time is from the moment to begin until the last one is done. Between turns they wait
-//! for a line and use no processor.
+//! They may be processes of ours, of plain files or of MPI, on this machine or in namespaces: each
+//! connects to a socket of its side and gets the same lines. In a turn each process prepares and
+//! reports that it is ready; then all get the time at which they begin, sleep until then, and
+//! report the time at which they were done. The time of a turn runs from the common beginning until
+//! the last process is done. Between turns they wait for a line and use no processor.
 
 use std::fmt;
 use std::os::unix::net::UnixListener;
@@ -19,13 +19,13 @@ use super::monotonic_time::MonotonicTime;
 use crate::namespaces::text;
 use crate::partner::PartnerProcess;
 
-/// How long it may take until all are there: sixty-four processes of MPI take a while.
+/// The time limit for all processes to connect: sixty-four MPI processes take a while.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
-/// So much later than it is told they begin, and a little later for each process.
+/// The delay from the line to the common beginning; each process adds a little.
 const LEAD: Duration = Duration::from_millis(1);
 const LEAD_OF_EACH: Duration = Duration::from_micros(100);
 
-/// Where the processes of a team are to connect to.
+/// The socket to which the processes of a side connect.
 #[derive(Debug)]
 pub struct TurnListener {
     listener: UnixListener,
@@ -33,7 +33,7 @@ pub struct TurnListener {
 }
 
 impl TurnListener {
-    /// Makes the socket.
+    /// Creates the socket.
     pub fn open(dir: &Path, name: &str) -> Result<Self> {
         let path = dir.join(name);
         let listener = UnixListener::bind(&path);
@@ -47,7 +47,7 @@ impl TurnListener {
         text(&self.path)
     }
 
-    /// Waits until all processes have come; they live as long as those that keep them.
+    /// Waits until all processes have connected; they live as long as `keepers`.
     pub fn gather(self, size: usize, mut keepers: Vec<PartnerProcess>) -> Result<TurnProcesses> {
         let start = Instant::now();
         let mut members = Vec::with_capacity(size);
@@ -70,12 +70,12 @@ impl TurnListener {
 
 impl Drop for TurnListener {
     fn drop(&mut self) {
-        // The whole directory goes at the end.
+        // The whole directory is removed at the end.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Processes that do something together. Fields are dropped in order: a process that has lost its
+/// Processes that take turns together. The fields are dropped in order: a process that has lost its
 /// connection ends by itself.
 #[derive(Debug)]
 pub struct TurnProcesses {
@@ -84,19 +84,19 @@ pub struct TurnProcesses {
 }
 
 impl TurnProcesses {
-    /// How many they are.
+    /// The number of processes.
     pub fn size(&self) -> usize {
         self.members.len()
     }
 
-    /// Has them take a turn.
+    /// Lets them take a turn; returns its time.
     pub fn turn(&mut self, order: &impl fmt::Display) -> Result<Duration> {
         let line = order.to_string();
         self.members.iter_mut().try_for_each(|member| member.send_line(&line))?;
         for member in &mut self.members {
             let said = member.receive_line()?;
             if said != "ready" {
-                bail!("a process said {said:?}");
+                bail!("a process sent the line {said:?}");
             }
         }
         let each = u32::try_from(self.size()).unwrap_or(u32::MAX);

@@ -1,10 +1,9 @@
-//! M_UNIX: accesses that never mix, at blocks interleaved by rank; against the same in MPI's atomic
-//! mode, and against ours in M_ASYNC, which promises nothing.
+//! M_UNIX: atomic accesses to blocks interleaved by rank; against the same in MPI's atomic mode,
+//! and against ours in M_ASYNC, which is not atomic.
 //!
-//! OMPIO takes no part: it accepts the mode and locks nothing.
+//! OMPIO is left out: it accepts the mode and locks nothing.
 //!
-//! Interleaved blocks never meet; what it costs where all write the same blocks, one after the other,
-//! is measured as well.
+//! Interleaved blocks never conflict; one more figure has all ranks write the same blocks.
 
 use anyhow::Result;
 
@@ -20,7 +19,7 @@ use crate::report::Report;
 pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let contest = ModeContest {
         label: "unix-64k",
-        what: ModeAccess::Unix,
+        access: ModeAccess::Unix,
         piece_bytes: 64 << 10,
         calls: setting.choose(2048, 512),
         is_mounted: false,
@@ -28,7 +27,7 @@ pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     };
     let same = ModeContest {
         label: "unix-same-64k",
-        what: ModeAccess::Same,
+        access: ModeAccess::Same,
         goals: &[(RivalKind::Mpi, None)],
         ..contest
     };

@@ -10,10 +10,10 @@ use anyhow::{Context, Result, bail, ensure};
 use super::sockets::{SocketListener, SocketStream, Transport};
 use crate::partner::{ParentProcess, PartnerProcess, PartnerRole, next_word};
 
-/// The process at the far end.
+/// The process at the other end.
 pub const ROLE: PartnerRole = PartnerRole { name: "bare-socket", run: serve };
 
-/// A connection to a second process that reads, or answers.
+/// A connection to a second process that reads, or replies.
 #[derive(Debug)]
 pub struct BareSocket {
     partner: PartnerProcess,
@@ -31,7 +31,7 @@ impl BareSocket {
         Ok(Self { partner, wire })
     }
 
-    /// The time of so many round trips of so many bytes, after a few that do not count.
+    /// The time of `count` round trips of `bytes`, after some that do not count.
     pub fn round_trips(&mut self, bytes: usize, count: u64, before: u64) -> Result<Duration> {
         self.start_turn("echo", bytes, before + count)?;
         let mut token = vec![7; bytes];
@@ -46,7 +46,8 @@ impl BareSocket {
         Ok(start.elapsed())
     }
 
-    /// The time to send so many tokens of so many bytes and to hear that all have come.
+    /// The time to send `count` tokens of `bytes` and to receive the acknowledgement of the last
+    /// one.
     pub fn stream(&mut self, bytes: usize, count: u64) -> Result<Duration> {
         self.start_turn("sink", bytes, count)?;
         let token = vec![7; bytes];
@@ -58,7 +59,7 @@ impl BareSocket {
         Ok(start.elapsed())
     }
 
-    /// The time to have so many tokens of so many bytes sent, and to read them.
+    /// The time to request and read `count` tokens of `bytes`.
     pub fn fetch(&mut self, bytes: usize, count: u64) -> Result<Duration> {
         self.start_turn("source", bytes, count)?;
         let mut token = vec![7; bytes];
@@ -70,24 +71,24 @@ impl BareSocket {
         Ok(start.elapsed())
     }
 
-    /// Has the second process begin.
+    /// Lets the second process begin.
     fn start_turn(&mut self, what: &str, bytes: usize, count: u64) -> Result<()> {
         self.partner.send_line(format!("{what} {bytes} {count}"))?;
         let answer = self.partner.receive_line()?;
-        ensure!(answer == "ready", "the bare socket's second process said {answer:?}");
+        ensure!(answer == "ready", "the bare socket's second process sent the line {answer:?}");
         Ok(())
     }
 }
 
-/// The far end: does as it is told until it is ended.
+/// Runs the other end until its parent ends it.
 fn serve(words: &[String]) -> Result<()> {
     let parent = ParentProcess::listen();
     let [transport, path] = words else {
         bail!("needs a transport and a path");
     };
-    let door = SocketListener::open(Transport::of_name(transport)?, &PathBuf::from(path))?;
-    parent.send_line(door.address()?)?;
-    let mut wire = door.accept()?;
+    let listener = SocketListener::open(Transport::of_name(transport)?, &PathBuf::from(path))?;
+    parent.send_line(listener.address()?)?;
+    let mut wire = listener.accept()?;
     loop {
         let order = parent.receive_line()?;
         let mut words = order.split_whitespace();

@@ -23,36 +23,36 @@ pub const AREA: BenchArea = BenchArea {
     families: &[
         FigureFamily {
             name: "tcp-round-trip",
-            what: "a token of 64 bytes to another process and back, against a bare TCP socket",
+            description: "a token of 64 bytes to another process and back, against a bare TCP socket",
             run: round_trip::run_tcp,
         },
         FigureFamily {
             name: "unix-round-trip",
-            what: "the same over a Unix socket, against a bare one",
+            description: "the same over a Unix socket, against a bare one",
             run: round_trip::run_unix,
         },
         FigureFamily {
             name: "tcp-stream",
-            what: "tokens of 64 KiB and 1 MiB one way, against write and read on a bare TCP socket",
+            description: "tokens of 64 KiB and 1 MiB one way, against write and read on a bare TCP socket",
             run: stream::run_tcp,
         },
         FigureFamily {
             name: "unix-stream",
-            what: "the same over a Unix socket, against a bare one",
+            description: "the same over a Unix socket, against a bare one",
             run: stream::run_unix,
         },
         FigureFamily {
             name: "tcp-tokens-1k",
-            what: "tokens of 1 KiB one way, against one write for each on a bare TCP socket",
+            description: "tokens of 1 KiB one way, against one write for each on a bare TCP socket",
             run: tokens::run_1k,
         },
         FigureFamily {
             name: "tokens-64",
-            what: "tokens of 64 bytes one way over TCP, against ZeroMQ with PUSH and PULL",
+            description: "tokens of 64 bytes one way over TCP, against ZeroMQ with PUSH and PULL",
             run: tokens::run_64,
         },
     ],
 };
 
-/// What the second processes of these figures are.
+/// The roles of second processes in these figures.
 pub const ROLES: &[PartnerRole] = &[bare_socket::ROLE, spaces::ROLE];

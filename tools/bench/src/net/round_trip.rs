@@ -17,7 +17,7 @@ use crate::turns::alternate;
 /// At most 1.3 times as long.
 const GOAL: f64 = 1.0 / 1.3;
 const TOKEN_BYTES: usize = 64;
-/// A core that has slept needs a while.
+/// Round trips before the measurement, which wake a sleeping core.
 const BEFORE: u64 = 20;
 
 /// Measures `tcp-round-trip`.

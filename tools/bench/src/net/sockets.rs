@@ -1,4 +1,4 @@
-//! Sockets between two processes, with the options that ours have as well.
+//! Sockets between two processes, with the same options as our links.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -8,10 +8,10 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use rustix::net::sockopt;
 
-/// The room that a link of ours over a Unix socket asks for.
+/// The buffer size that our links over Unix sockets request.
 const UNIX_BUFFER_BYTES: usize = 1 << 20;
 
-/// What goes between two processes of a machine.
+/// A transport between two processes of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// TCP over loopback.
@@ -21,7 +21,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// How it is called in names of figures, and between two processes.
+    /// Its name in figures, and between two processes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -34,22 +34,22 @@ impl Transport {
         match name {
             "tcp" => Ok(Self::Tcp),
             "unix" => Ok(Self::Unix),
-            _ => bail!("there is no transport {name}"),
+            _ => bail!("{name} is not a transport"),
         }
     }
 }
 
-/// A socket that waits to be connected to.
+/// A listening socket.
 #[derive(Debug)]
 pub enum SocketListener {
     /// On a port of loopback.
     Tcp(TcpListener),
-    /// In a file.
+    /// At a path.
     Unix(UnixListener),
 }
 
 impl SocketListener {
-    /// Opens one: on any free port, or at this path.
+    /// Opens a listener: on any free port, or at this path.
     pub fn open(transport: Transport, path: &Path) -> Result<Self> {
         Ok(match transport {
             Transport::Tcp => Self::Tcp(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?),
@@ -57,7 +57,7 @@ impl SocketListener {
         })
     }
 
-    /// What has to be known to connect: a TCP address, or nothing.
+    /// The address to connect to: a TCP address, or an empty text.
     pub fn address(&self) -> Result<String> {
         Ok(match self {
             Self::Tcp(listener) => listener.local_addr()?.to_string(),
@@ -65,7 +65,7 @@ impl SocketListener {
         })
     }
 
-    /// Waits for somebody.
+    /// Waits for a connection.
     pub fn accept(&self) -> Result<SocketStream> {
         match self {
             Self::Tcp(listener) => SocketStream::tcp(listener.accept()?.0),
@@ -95,8 +95,8 @@ impl SocketStream {
         }
     }
 
-    /// No waiting for more to send, and the congestion control that is made for fast lines; the
-    /// buffers are as the kernel sizes them.
+    /// Disables Nagle's algorithm and sets the congestion control for fast lines; the kernel sizes
+    /// the buffers.
     fn tcp(stream: TcpStream) -> Result<Self> {
         stream.set_nodelay(true)?;
         if let Err(error) = sockopt::set_tcp_congestion(&stream, "cubic") {
@@ -111,10 +111,10 @@ impl SocketStream {
     }
 }
 
-/// Gives a Unix socket as much room as ours have.
+/// Gives a Unix socket the buffers of our links.
 pub fn widen(stream: &UnixStream) {
     if sockopt::set_socket_send_buffer_size_force(stream, UNIX_BUFFER_BYTES).is_err() {
-        // Then it is what the system allows, as for ours.
+        // The system may allow less, as for our links.
         let _ = sockopt::set_socket_send_buffer_size(stream, UNIX_BUFFER_BYTES);
     }
 }
@@ -151,15 +151,15 @@ mod tests {
         for transport in [Transport::Tcp, Transport::Unix] {
             let name = format!("pario-bench-wire-{}-{}", transport.name(), std::process::id());
             let path = env::temp_dir().join(name);
-            let door = SocketListener::open(transport, &path).unwrap();
+            let listener = SocketListener::open(transport, &path).unwrap();
             let mut near =
-                SocketStream::connect(transport, &door.address().unwrap(), &path).unwrap();
-            let mut far = door.accept().unwrap();
+                SocketStream::connect(transport, &listener.address().unwrap(), &path).unwrap();
+            let mut far = listener.accept().unwrap();
             near.write_all(b"token").unwrap();
             let mut bytes = [0; 5];
             far.read_exact(&mut bytes).unwrap();
             assert_eq!(&bytes, b"token");
-            // There is no file in the case of TCP.
+            // TCP has no file.
             let _ = std::fs::remove_file(&path);
             assert_eq!(Transport::of_name(transport.name()).unwrap(), transport);
         }

@@ -1,8 +1,8 @@
 //! Large tokens one way to another process, against a bare socket with a `write` and a `read` loop
 //! of the same sizes.
 //!
-//! A turn ends when the receiver has said that the last token has come. Both sides send the same
-//! bytes over and over, and neither looks at what it has received.
+//! A turn ends when the receiver has acknowledged the last token. Both sides send the same bytes
+//! over and over, and neither reads what it has received.
 
 use anyhow::Result;
 

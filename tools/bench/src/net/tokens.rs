@@ -1,7 +1,7 @@
 //! Small tokens one way to another process, over TCP: of 1 KiB against a bare socket with one
 //! `write` and one `read` per token, of 64 bytes against ZeroMQ.
 //!
-//! A turn ends when the last token has come.
+//! A turn ends when the last token has arrived.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! The thesis' own case: many slow disks on one to five nodes, and slices across the diagonal.
+//! The case of the thesis: many slow disks on one to five nodes, and slices across the diagonal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,31 +19,31 @@ use crate::turns::Comparison;
 
 /// Nodes and disks, as in the thesis: up to twelve disks at a node.
 pub const SITES: [(usize, usize); 6] = [(1, 3), (1, 6), (1, 12), (2, 24), (3, 36), (5, 60)];
-/// The thesis' disks: 13.8 ms until an access begins, then 3.5 MB/s.
+/// The disks of the thesis: 13.8 ms until an access begins, then 3.5 MB/s.
 const LATENCY_S: f64 = 0.0138;
 const BYTES_PER_SECOND: f64 = 3.5e6;
-/// Voxels, a third as close along z as along x and y.
+/// The voxels; along z they are a third as many as along x and y.
 const SIDES: [u64; 3] = [768, 768, 256];
 const QUICK_SIDES: [u64; 3] = [192, 192, 64];
 const SPACING: [f64; 3] = [1.0, 1.0, 3.0];
 const CORE: [u64; 3] = [32, 32, 16];
 const GOAL: f64 = 0.96;
-/// At most what a turn should take at the disks' bound. A series never ends well: one disk is the
-/// last, and the others rest. The longer it is, the less that counts, as for who looks at many slices.
+/// The longest time of a turn at the disks' bound. At the end of a series one disk is the last, and
+/// the others are idle. The longer the series, the less that counts, as for a user who looks at
+/// many slices.
 const TURN_S: f64 = 30.0;
 const QUICK_TURN_S: f64 = 0.3;
-/// How many disks there are in quick runs.
+/// The numbers of disks in quick runs.
 const QUICK_DISKS: [usize; 2] = [24, 60];
 const TURNS: usize = 3;
-/// So far the middles of the first and the last slice are from that of the volume, and those of two
-/// slices from each other.
+/// The distance of the first and last slice from the middle of the volume, and between two slices.
 const REACH: f64 = 200.0;
 const STEP: f64 = 7.0;
 const NEEDED_BYTES: u64 = 5 << 30;
-/// What the cache of each node holds where there is one, as in the thesis.
+/// The cache of each node, in the figure that has one, as in the thesis.
 const CACHE_BYTES: u64 = 25 << 20;
 
-/// A slice across the diagonal, so far from the middle of the volume.
+/// A slice across the diagonal, at a distance from the middle of the volume.
 fn plane(setting: &RunSettings, away: f64) -> Result<Plane> {
     let unit = 1.0 / 3.0f64.sqrt();
     let (middle, reach, side) = setting.choose((384.0, 1.0, 512), (96.0, 0.25, 128));
@@ -51,20 +51,20 @@ fn plane(setting: &RunSettings, away: f64) -> Result<Plane> {
     Ok(Plane::through(place).normal([1.0; 3]).size(side, side).in_volume(SPACING)?)
 }
 
-/// How many boxes a slice meets.
+/// The boxes that a slice intersects.
 fn boxes(volume: &Volume, plane: &Plane) -> Result<Vec<pario_proto::TilePosition>> {
     let tiles = volume.tiles();
     let grid = BoxGrid::new(tiles.image(), tiles.tile(), volume.description().overlap)?;
     Ok(Cut::new(*plane, grid, Pixel::RGB, Interpolation::Nearest)?.boxes())
 }
 
-/// How long a disk of the thesis takes for a box.
+/// The time that a disk of the thesis takes for a box.
 fn service_s() -> f64 {
     let bytes = 32.0 * 32.0 * 17.0 * 3.0;
     LATENCY_S + bytes / BYTES_PER_SECOND
 }
 
-/// Slices per second from slow disks without a cache, against what the disks could do at best.
+/// Measures slices per second from slow disks without a cache, against the bound of the disks.
 pub fn run(
     setting: &RunSettings,
     report: &mut Report,
@@ -84,7 +84,7 @@ pub fn run(
     let site = Nodes::start(&dir, &configuration(&dir, nodes, disks, Some(0))?, nodes)?;
     let cluster = connect(&dir)?;
     let volume = Volume::open(&cluster, "/body")?;
-    // Opens subfiles, and reads their indices.
+    // Opens the subfiles, and reads their indices.
     volume.slice_of(&plane(setting, 0.0)?, Interpolation::Nearest, &[])?;
     let mut away = -REACH;
     let turns: Result<Vec<DiskTurn>> =
@@ -99,18 +99,18 @@ pub fn run(
     fs::remove_dir_all(&dir).context("removing the disks")
 }
 
-/// What became of some slices.
+/// The measurements of some slices.
 struct DiskTurn {
-    /// Seconds for a slice.
+    /// Seconds per slice.
     ours_s: f64,
-    /// What the disks need for it if none of them ever rests.
+    /// The seconds that the disks need for a slice if none of them is ever idle.
     bound_s: f64,
-    /// What a disk has to do on average, of what the busiest has to do.
+    /// The load of an average disk, relative to the busiest one.
     even: f64,
 }
 
-/// Takes slices one after the other, until the last one of the series or for as long as a turn may
-/// take; the next turn goes on there.
+/// Takes slices one after the other, until the end of the series or the time limit of a turn; the
+/// next turn goes on there.
 fn turn(setting: &RunSettings, volume: &Volume, disks: usize, away: &mut f64) -> Result<DiskTurn> {
     let mut planes = Vec::new();
     let mut loads = BTreeMap::new();
@@ -142,7 +142,7 @@ fn turn(setting: &RunSettings, volume: &Volume, disks: usize, away: &mut f64) ->
     Ok(DiskTurn { ours_s, bound_s: bound_s / count, even })
 }
 
-/// How many of the extents come from a cache of 25 MB per node, against how many could.
+/// Measures how many extents come from a cache of 25 MB per node, against how many could.
 pub fn cached(setting: &RunSettings, report: &mut Report) -> Result<()> {
     for nodes in [1, 5] {
         let figure = format!("cache-{nodes}");
@@ -175,7 +175,7 @@ pub fn cached(setting: &RunSettings, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Makes the volume while the disks are as fast as they are.
+/// Creates the volume while the disks have their real speed.
 fn fill(setting: &RunSettings, dir: &Path, nodes: usize, disks: usize) -> Result<()> {
     let configuration = configuration_of(dir, nodes, disks, None, None)?;
     let site = Nodes::start(dir, &configuration, nodes)?;
@@ -207,7 +207,7 @@ pub fn configuration_of(
         let free: std::io::Result<Vec<TcpListener>> =
             (0..nodes).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect();
         let numbers: Result<Vec<String>> =
-            free?.iter().map(|door| Ok(door.local_addr()?.port().to_string())).collect();
+            free?.iter().map(|listener| Ok(listener.local_addr()?.port().to_string())).collect();
         fs::write(&ports, numbers?.join(" "))?;
         node::write_key(dir)?;
     }

@@ -1,7 +1,7 @@
-//! The loop that takes slices out of boxes, by itself: no cluster, no messages, voxels in memory.
+//! The loop that extracts slices from boxes, by itself: no cluster, no messages, voxels in memory.
 //!
-//! The limit is a plain gather: the same voxels of the same memory in the same order, by numbers that
-//! were computed before. It has nothing to do but to load and to store.
+//! The limit is a plain gather: the same voxels from the same memory in the same order, by
+//! precomputed indices. It only loads and stores.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -21,14 +21,14 @@ use crate::turns::{alternate, rotate};
 const TURNS: usize = 15;
 /// Two threads, against one.
 const SCALING_GOAL: f64 = 1.8;
-/// Voxels that a box has room for.
+/// The voxels of the largest box.
 const ROOM: usize = 32 * 32 * 17;
-/// Bytes of a voxel.
+/// Bytes per voxel.
 const BYTES: usize = 3;
 
-/// Measures and reports.
+/// Measures the figures and reports them.
 pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
-    // Together they meet far more memory than caches hold.
+    // Together they use far more memory than the caches hold.
     let bench = ExtractionSetup::new(setting.choose(128, 32))?;
     bench.check()?;
     let mut parts = SliceParts::new();
@@ -49,15 +49,15 @@ pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
 
 /// Boxes in memory, and slices through them.
 struct ExtractionSetup {
-    /// All boxes that slices meet, one after the other.
+    /// All boxes that the slices intersect, one after the other.
     voxels: Vec<[u8; BYTES]>,
     slices: Vec<PreparedSlice>,
 }
 
-/// A slice, and what of it lies where.
+/// A slice, and the location of its pixels.
 struct PreparedSlice {
     cut: Cut,
-    /// Boxes, and where their voxels begin and end.
+    /// Boxes, and the range of their voxels.
     boxes: Vec<(TilePosition, usize, usize)>,
     /// The voxels of its pixels, box by box.
     numbers: Vec<u32>,
@@ -83,7 +83,7 @@ impl ExtractionSetup {
         all
     }
 
-    /// Ours.
+    /// Our side: extracts the slices.
     fn extract(&self, slices: &[PreparedSlice], parts: &mut SliceParts) -> Result<Duration> {
         let began = Instant::now();
         for slice in slices {
@@ -96,7 +96,7 @@ impl ExtractionSetup {
         Ok(began.elapsed())
     }
 
-    /// The same, half of the slices by another thread.
+    /// Extracts half of the slices in another thread.
     fn extract_by_two(&self) -> Result<Duration> {
         let halves = self.slices.split_at(self.slices.len() / 2);
         let began = Instant::now();
@@ -108,7 +108,7 @@ impl ExtractionSetup {
         Ok(began.elapsed())
     }
 
-    /// The limit.
+    /// The limit: gathers the same voxels.
     fn gather(&self, out: &mut [[u8; BYTES]]) -> Duration {
         let began = Instant::now();
         for slice in &self.slices {
@@ -120,7 +120,7 @@ impl ExtractionSetup {
         began.elapsed()
     }
 
-    /// That both find the same, but for places that lie within rounding halfway between two voxels.
+    /// Checks that both find the same, except where rounding decides between two voxels.
     fn check(&self) -> Result<()> {
         let slice = self.slices.first().context("there are slices")?;
         let mut parts = SliceParts::new();
@@ -134,7 +134,7 @@ impl ExtractionSetup {
             pixels
         };
         let (ours, _) = picture.data().as_chunks::<BYTES>();
-        // Outside of the volume it is black.
+        // Pixels outside of the volume are black.
         let ours = sorted(ours.iter().copied().filter(|pixel| *pixel != [0; BYTES]).collect());
         let theirs = slice.numbers.iter().map(|&number| self.voxels[number as usize]).collect();
         let theirs = sorted(theirs);
@@ -187,7 +187,7 @@ impl PreparedSlice {
     }
 }
 
-/// The box of a voxel, and which of its voxels it is.
+/// The box of a voxel, and its index there.
 fn found(place: [f64; 3]) -> Option<((u64, u64, u64), usize)> {
     let mut at = [0; 3];
     for axis in 0..3 {

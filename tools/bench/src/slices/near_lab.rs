@@ -16,7 +16,7 @@ pub const ROLE: PartnerRole = PartnerRole { name: "slices-near-lab", run: serve 
 /// Nodes, each on a machine of its own.
 pub const NODES: usize = 4;
 
-/// What each cable carries, either way.
+/// The bandwidth of each cable, in each direction.
 const BITS_PER_SECOND: u64 = 1_000_000_000;
 
 const PORT: u16 = 4000;
@@ -38,7 +38,7 @@ fn serve(words: &[String]) -> Result<()> {
         let crossed = virtual_network::crossed_bytes()? - before;
         caller.send_line("tidy")?;
         let tidied = caller.receive_line()?;
-        ensure!(tidied == "done", "the caller said {tidied:?}");
+        ensure!(tidied == "done", "the caller sent the line {tidied:?}");
         parent.send_line(format!("took {seconds} {crossed}"))?;
     }
 }
@@ -56,7 +56,7 @@ fn start_all(
         let mut node =
             PartnerProcess::spawn(command.args([text(&config)?, &virtual_network::name(number)]))?;
         let said = node.receive_line().context("starting a node")?;
-        ensure!(said == "ready", "a node said {said:?}");
+        ensure!(said == "ready", "a node sent the line {said:?}");
         nodes.push(node);
     }
     let mut command = virtual_network::at(NODES, &[], near_caller::ROLE.name)?;
@@ -64,13 +64,14 @@ fn start_all(
     let key = dir.join("key");
     let mut caller = PartnerProcess::spawn(command.args([&*address, text(&key)?, width, height]))?;
     let said = caller.receive_line().context("starting the caller")?;
-    ensure!(said == "ready", "the caller said {said:?}");
-    // The image was made at the speed of the machine.
+    ensure!(said == "ready", "the caller sent the line {said:?}");
+    // The image is created before the cables are limited.
     virtual_network::limit(machines, BITS_PER_SECOND)?;
     Ok((nodes, caller))
 }
 
-/// As `pario serve` has it from a file that says no more than where everything is.
+/// The configuration that `pario serve` reads from a file with only the locations of nodes and
+/// disks.
 fn configuration(dir: &Path) -> Result<PathBuf> {
     let place = dir.display();
     node::write_key(dir)?;

@@ -12,7 +12,7 @@ use pario_server::config::Config;
 
 use crate::partner::{ParentProcess, PartnerProcess, PartnerRole};
 
-/// A node that can do with volumes what `pario serve` can.
+/// A node with the operations on volumes that `pario serve` has.
 pub const ROLE: PartnerRole = PartnerRole { name: "slices-node", run };
 
 fn run(words: &[String]) -> Result<()> {
@@ -32,7 +32,7 @@ pub fn write_key(dir: &Path) -> Result<()> {
     Ok(file.write_all(Key::random().to_hex().as_bytes())?)
 }
 
-/// Nodes that run; they end when this is dropped.
+/// Running nodes; dropping them ends them.
 pub struct Nodes {
     _running: Vec<PartnerProcess>,
 }

@@ -1,10 +1,11 @@
-//! Plots of slices: against the disks' bound, and against what a Python user would pick.
+//! Plots of slices: against the disks' bound, and against the libraries that a Python user would
+//! choose.
 
 use super::disks::SITES;
 use crate::plot::{BarPair, Plot, PlotFrame, PlotPoint, pairs, points};
 use crate::report::Report;
 
-/// What each peer is called.
+/// The names of the peers.
 const PEERS: [(&str, &str); 3] =
     [("tensorstore", "TensorStore"), ("zarr", "zarr"), ("memmap", "memmap")];
 

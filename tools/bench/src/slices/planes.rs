@@ -15,16 +15,16 @@ use crate::turns::alternate;
 
 /// Turns of each figure.
 const TURNS: usize = 15;
-/// Our volume, theirs twice, and some room.
+/// Our volume, two copies of theirs, and some room.
 const NEEDED_BYTES: u64 = 6 << 30;
 
-/// The ratio that each peer should be exceeded by.
+/// The ratio to reach against each peer.
 const WARM_GOALS: [(&str, Option<f64>); 3] =
     [("tensorstore", Some(10.0)), ("zarr", None), ("memmap", Some(4.0))];
 const COLD_GOAL: f64 = 5.0;
 const ALIGNED_GOAL: f64 = 3.0;
 
-/// Ours and theirs, with all that is needed; nothing if it cannot be had, which was reported.
+/// Prepares both sides; `None` if that is impossible here, which it reports.
 fn both(
     setting: &RunSettings,
     report: &mut Report,
@@ -62,7 +62,7 @@ fn take(volume: &Volume, plane: &Plane) -> Result<Duration> {
     Ok(took)
 }
 
-/// From memory: the same slices again and again.
+/// Measures slices from memory: the same slices again and again.
 pub fn warm(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let Some((cluster, mut python)) = both(setting, report, &names("warm", &PEERS))? else {
         return Ok(());
@@ -92,7 +92,7 @@ pub fn warm(setting: &RunSettings, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Across the axes, from memory.
+/// Measures slices across the axes, from memory.
 pub fn aligned(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let axes = ["x", "y", "z"];
     let Some((cluster, mut python)) = both(setting, report, &names("aligned", &axes))? else {
@@ -101,16 +101,16 @@ pub fn aligned(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let volume = volume(&cluster, setting)?;
     let centre = centre(setting);
     let [x, y, z] = sides(setting);
-    // What of 512 x 512 pixels there is.
+    // The part of 512 x 512 pixels that exists.
     let [across, deep] = [x, z].map(|side| side.min(512));
-    let wishes = [Plane::sagittal(centre), Plane::coronal(centre), Plane::axial(centre)];
-    for (axis, wish) in axes.into_iter().zip(wishes) {
+    let sizes = [Plane::sagittal(centre), Plane::coronal(centre), Plane::axial(centre)];
+    for (axis, slice) in axes.into_iter().zip(sizes) {
         let first = (x - across) / 2;
         let (at, second, height) = match axis {
             "z" => (z / 2, first, across),
             _ => (y / 2, 0, deep),
         };
-        let plane = wish.size(u32::try_from(across)?, u32::try_from(height)?);
+        let plane = slice.size(u32::try_from(across)?, u32::try_from(height)?);
         let plane = plane.in_volume([1.0; 3])?;
         let request = format!("tensorstore plane {axis} {at} {first} {second} {across} {height}");
         let mut ours = || take(&volume, &plane);
@@ -122,7 +122,7 @@ pub fn aligned(setting: &RunSettings, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// From the disk: another slice each time, after everything in memory was dropped.
+/// Measures slices from the disk: another slice each time, after all caches were dropped.
 pub fn cold(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let figures = names("cold", &PEERS);
     if setting.quick {
@@ -146,7 +146,7 @@ pub fn cold(setting: &RunSettings, report: &mut Report) -> Result<()> {
         let place = setting.dir.join("slices/cluster");
         let (mut our_number, mut their_number) = (0, 0);
         let mut our_turn = || {
-            // Its own cache goes with it.
+            // Its own cache ends with it.
             ours.take();
             let cluster = Cluster::embedded(&place)?;
             let volume = volume(&cluster, setting)?;
@@ -173,7 +173,7 @@ pub fn cold(setting: &RunSettings, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Has the kernel forget what it has read; only root may.
+/// Makes the kernel drop its page cache; only root may.
 fn drop_caches() -> std::io::Result<()> {
     rustix::fs::sync();
     std::fs::write("/proc/sys/vm/drop_caches", "3")

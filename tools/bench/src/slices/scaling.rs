@@ -1,4 +1,4 @@
-//! The same slices by a whole cluster on one processor and on two: node, caller and all.
+//! The same slices by a whole cluster, node and caller, on one processor and on two.
 
 use std::time::{Duration, Instant};
 
@@ -16,17 +16,17 @@ use crate::partner::{ParentProcess, PartnerProcess, PartnerRole};
 use crate::report::Report;
 use crate::turns::alternate;
 
-/// A process with a cluster that uses so many processors.
+/// A process with a cluster that uses a number of processors.
 pub const ROLE: PartnerRole = PartnerRole { name: "slices-cores", run: serve };
 
 const TURNS: usize = 15;
 const GOAL: f64 = 1.8;
-/// Two volumes, each on a node of its own.
+/// Two volumes, each on its own node.
 const NEEDED_BYTES: u64 = 5 << 30;
-/// All boxes fit into it.
+/// A cache for all boxes.
 const CACHE_BYTES: u64 = 2 << 30;
 
-/// Measures and reports.
+/// Measures the figures and reports them.
 pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     if let Some(reason) = setting.lacks_space(NEEDED_BYTES)? {
         report.skipped("cores", reason);
@@ -55,7 +55,7 @@ pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Starts a process that has made its volume.
+/// Starts a process, which creates its volume.
 fn start(setting: &RunSettings, processors: usize, slices: u32) -> Result<PartnerProcess> {
     let dir = setting.subdir(&format!("cores-{processors}"))?;
     let dir = dir.to_str().context("the path is text")?.to_owned();
@@ -71,7 +71,7 @@ fn serve(words: &[String]) -> Result<()> {
     let [dir, processors, slices, size] = words else { bail!("four words are expected") };
     let setting = RunSettings { quick: size == "quick", dir: dir.into() };
     let (processors, slices): (usize, u32) = (processors.parse()?, slices.parse()?);
-    // Threads that are started from here on inherit it.
+    // Threads that start later inherit the setting.
     keep_to(processors)?;
     let (_node, cluster) = site(&setting, processors)?;
     let volume = volume(&cluster, &setting)?;
@@ -93,7 +93,7 @@ fn take(volume: &Volume, planes: &[Plane]) -> Result<Duration> {
     Ok(began.elapsed())
 }
 
-/// Uses no more than so many of the processors that this process may use.
+/// Limits this process to a number of its processors.
 fn keep_to(processors: usize) -> Result<()> {
     let all = sched_getaffinity(None).context("asking for the processors")?;
     let mut few = CpuSet::new();

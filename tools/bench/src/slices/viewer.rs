@@ -1,7 +1,8 @@
-//! Many who look at a volume at once: `pario view`, asked over HTTP.
+//! Many users who look at a volume at the same time: `pario view`, over HTTP.
 //!
-//! A node holds the volume, the viewer is the program as it is built, and each user is a thread with a
-//! connection of its own. A slice takes from the request until the last byte of its picture.
+//! A node has the volume, the viewer is the program as it is built, and each user is a thread with
+//! its own connection. The time of a slice runs from the request until the last byte of its
+//! picture.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -26,21 +27,21 @@ use crate::turns::Comparison;
 
 /// Users at once.
 const USERS: u32 = 20;
-/// What 95 of 100 slices may take.
+/// The time limit for 95 of 100 slices.
 const LIMIT_MS: f64 = 100.0;
 const TURNS: u32 = 15;
-/// Boxes of all users fit into it.
+/// A cache for the boxes of all users.
 const CACHE_BYTES: u64 = 1 << 30;
 const NEEDED_BYTES: u64 = 3 << 30;
 
-/// The least and the most milliseconds from a picture to the next request; nothing if there are none.
+/// The range of milliseconds from a picture to the next request; `None` without a pause.
 type PauseMs = Option<[u64; 2]>;
 
-/// How users look, and the ratio to be reached.
+/// The behaviour of users, and the ratio to reach.
 const WAYS: [(&str, PauseMs, Option<f64>); 2] =
     [("viewer", Some([250, 750]), Some(1.0)), ("viewer-storm", None, None)];
 
-/// Measures and reports.
+/// Measures the figures and reports them.
 pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let reason = match setting.lacks_space(NEEDED_BYTES)? {
         None => measure(setting, report)?,
@@ -52,7 +53,7 @@ pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Measures; why not, if that is not possible here.
+/// Measures the figures; returns the reason if that is impossible here.
 fn measure(setting: &RunSettings, report: &mut Report) -> Result<Option<String>> {
     let program = match build() {
         Ok(program) => program,
@@ -64,7 +65,7 @@ fn measure(setting: &RunSettings, report: &mut Report) -> Result<Option<String>>
     let volume = body::volume(&connect(&dir)?, setting)?;
     let viewer = ViewerProcess::start(&program, &format!("unix:{}/n0.s", text(&dir)?))?;
     for (figure, pause_ms, goal) in WAYS {
-        // Who never pauses sees many slices in a short time.
+        // Users without a pause see many slices in a short time.
         let quick_ms = if pause_ms.is_some() { 700 } else { 200 };
         let turn = Duration::from_millis(setting.choose(4000, quick_ms));
         let slices = look(&viewer.address, volume.centre(), pause_ms, turn)?;
@@ -92,13 +93,13 @@ fn measure(setting: &RunSettings, report: &mut Report) -> Result<Option<String>>
     Ok(None)
 }
 
-/// A slice that a user has got: when, from the beginning, and how long it took.
+/// A slice that a user has received: its time since the beginning, and its duration.
 struct ReceivedSlice {
     ended: Duration,
     took: Duration,
 }
 
-/// Has all users look at the same time, for all turns and one before.
+/// Lets all users look at the same time, for all turns and one before.
 fn look(
     address: &str,
     centre: [f64; 3],
@@ -136,7 +137,7 @@ fn look(
     })
 }
 
-/// The viewer, which ends when this is dropped.
+/// The viewer; dropping it ends the process.
 struct ViewerProcess {
     process: Child,
     address: String,
@@ -150,13 +151,13 @@ impl ViewerProcess {
             .stdout(Stdio::piped())
             .spawn()
             .context("starting the viewer")?;
-        let out = process.stdout.take().context("its output is a pipe")?;
+        let out = process.stdout.take().context("the second process has no output pipe")?;
         let mut viewer = Self { process, address: String::new() };
         let mut line = String::new();
         BufReader::new(out).read_line(&mut line)?;
         let url = line.split_once("http://").map(|(_, url)| url);
         let address = url.and_then(|url| url.split_once('/')).map(|(address, _)| address);
-        let address = address.with_context(|| format!("the viewer said {line:?}"))?;
+        let address = address.with_context(|| format!("the viewer sent the line {line:?}"))?;
         address.clone_into(&mut viewer.address);
         Ok(viewer)
     }
@@ -172,7 +173,7 @@ impl Drop for ViewerProcess {
     }
 }
 
-/// The program `pario`, as new as this one, beside it.
+/// Builds the program `pario` beside this one, from the same source.
 fn build() -> Result<PathBuf> {
     let here = std::env::current_exe().context("finding this program")?;
     let beside = here.parent().context("it lies in a directory")?;

@@ -1,4 +1,4 @@
-//! Somebody who steps through a volume: requests for slices over a connection of its own.
+//! A user who steps through a volume: requests slices over its own connection.
 
 use std::f64::consts::FRAC_1_SQRT_2;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,11 +9,11 @@ use anyhow::{Context, Result, ensure};
 
 /// Pixels on each side of a slice.
 const SIDE: f64 = 512.0;
-/// So many steps in one direction, then back.
+/// Steps in one direction before the user turns back.
 const STEPS: u32 = 64;
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
-/// Directions right and down of a slice.
+/// The directions right and down of a slice.
 type SliceDirections = [[f64; 3]; 2];
 
 /// Slices across z, y and x, and one across the diagonal.
@@ -26,7 +26,7 @@ const SPANS: [SliceDirections; 4] = [
 
 /// A user.
 pub struct ViewerUser {
-    /// What is not the same for all.
+    /// Random numbers, different for each user.
     pub random: fastrand::Rng,
     address: String,
     number: u32,
@@ -37,7 +37,7 @@ pub struct ViewerUser {
 }
 
 impl ViewerUser {
-    /// Connects. A quarter of the users looks in each direction, from different places on.
+    /// Connects. A quarter of the users looks in each direction, from different positions.
     pub fn connect(address: &str, number: u32, centre: [f64; 3]) -> Result<Self> {
         let stream = TcpStream::connect(address).context("connecting to the viewer")?;
         stream.set_nodelay(true)?;
@@ -53,7 +53,7 @@ impl ViewerUser {
         })
     }
 
-    /// Asks for the next slice, and reads its picture.
+    /// Requests the next slice, and reads its picture.
     pub fn step(&mut self) -> Result<()> {
         self.sequence += 1;
         let path = self.path();
@@ -62,11 +62,11 @@ impl ViewerUser {
         let length = read_head(&mut self.stream)?;
         self.picture.resize(length, 0);
         self.stream.read_exact(&mut self.picture).context("reading a picture")?;
-        ensure!(self.picture.starts_with(b"\x89PNG"), "what came is no PNG");
+        ensure!(self.picture.starts_with(b"\x89PNG"), "the reply is not a PNG");
         Ok(())
     }
 
-    /// What the page would ask for: a slice at full size, with who asks, for what, and a number.
+    /// The path that the page would request: a slice at full size, with user, purpose and number.
     fn path(&self) -> String {
         let [right, down] = SPANS[self.number as usize % SPANS.len()];
         let normal = cross(right, down);
@@ -87,21 +87,21 @@ impl ViewerUser {
     }
 }
 
-/// Reads the head of an answer that must be fine; the answer is the length of what follows.
+/// Reads the head of a reply, which must be a success; returns the length of the body.
 fn read_head(stream: &mut impl BufRead) -> Result<usize> {
     let mut line = String::new();
-    stream.read_line(&mut line).context("reading an answer")?;
-    ensure!(line.starts_with("HTTP/1.1 200"), "the viewer said {:?}", line.trim());
+    stream.read_line(&mut line).context("reading a reply")?;
+    ensure!(line.starts_with("HTTP/1.1 200"), "the viewer replied with {:?}", line.trim());
     let mut length = None;
     loop {
         line.clear();
-        stream.read_line(&mut line).context("reading an answer")?;
+        stream.read_line(&mut line).context("reading a reply")?;
         let Some((name, value)) = line.trim().split_once(':') else { break };
         if name.eq_ignore_ascii_case("content-length") {
             length = value.trim().parse().ok();
         }
     }
-    length.context("the answer has a length")
+    length.context("the reply has no length")
 }
 
 fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {

@@ -1,6 +1,6 @@
 //! Many small files: copied in, copied out and removed, as `pario cp -r` and `pario rm -r` do it,
-//! against `cp -r` and `rm -r` of the same tree with one `sync -f` at the end, on the same file system.
-//! Both sides are durable when a turn ends, but for `rm`, where the names are.
+//! against `cp -r` and `rm -r` of the same tree with one `sync -f` at the end, on the same file
+//! system. Both sides are durable when a turn ends, except for `rm`, where only the names are.
 
 mod trees;
 
@@ -23,17 +23,17 @@ pub const AREA: BenchArea = BenchArea {
     families: &[
         FigureFamily {
             name: "copy-in",
-            what: "files of 6 bytes written into the cluster, against cp -r and sync -f",
+            description: "files of 6 bytes written into the cluster, against cp -r and sync -f",
             run: copy_in,
         },
         FigureFamily {
             name: "copy-out",
-            what: "the same files read from the cluster and written to a directory",
+            description: "the same files read from the cluster and written to a directory",
             run: copy_out,
         },
         FigureFamily {
             name: "remove",
-            what: "the same files removed, against rm -r and sync -f",
+            description: "the same files removed, against rm -r and sync -f",
             run: remove,
         },
     ],
@@ -44,7 +44,7 @@ fn count(setting: &RunSettings) -> u32 {
     setting.choose(3000, 600)
 }
 
-/// The node that is measured, a client of it, and a local tree to copy.
+/// The measured node, a client, and a local tree to copy.
 struct SmallFileSite {
     cluster: Cluster,
     tree: LocalTree,

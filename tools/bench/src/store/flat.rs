@@ -1,8 +1,8 @@
 //! `read_at` and `write_at` of flat subfiles on warm data, against `pread` and `pwrite`.
 //!
-//! Both files are in the page cache, and both sides visit them in the same random order. Where
-//! the kernel put a file's pages makes a difference of a few per cent, so the files are made anew
-//! several times during the measurement.
+//! Both files are in the page cache, and both sides visit them in the same random order. The
+//! location of a file's pages makes a difference of a few per cent, so the files are created again
+//! several times.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -41,7 +41,7 @@ pub fn run_write_4k(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, "flat-write-4k", Direction::Write, 4 << 10)
 }
 
-/// Which way the bytes go.
+/// The direction of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     Read,
@@ -60,9 +60,9 @@ fn run(
         return Ok(());
     }
     let (rounds, turns) = setting.choose((9, 61), (4, 31));
-    // Some ten milliseconds for a turn: what disturbs meets few of them.
+    // Some ten milliseconds per turn, so that a disturbance affects few turns.
     let pieces = if piece_bytes > 64 << 10 { 32 } else { 12_000 };
-    // Where it lies matters, so it is the same on both sides.
+    // Both sides use the same memory, because its address matters.
     let memory = RefCell::new(BufferPool::new(0).get(piece_bytes));
     memory.borrow_mut().fill(7);
     let (mut ours_s, mut theirs_s) = (Vec::new(), Vec::new());
@@ -90,7 +90,7 @@ fn run(
     Ok(())
 }
 
-/// Random places in a file, as many as a turn has.
+/// Random offsets in a file, as many as a turn has.
 struct RandomPlaces<'a> {
     left: usize,
     piece_bytes: usize,
@@ -125,9 +125,9 @@ impl FilePair {
         let flat = disk.create_flat(NewSubfile::new(SubfileId::data(1, round)))?;
         let plain_path = setting.dir.join(format!("{name}.plain"));
         let plain = plain_file::create(&plain_path)?;
-        // The kernel keeps in large pages what is written in large pieces, if their positions
-        // allow it. Pieces of 64 KiB lead to the same pages on both sides, although the bytes of
-        // a flat subfile start behind its description.
+        // The kernel uses large folios for large writes, if their offsets allow it. Pieces of 64
+        // KiB lead to the same folios on both sides, although the bytes of a flat subfile start
+        // behind its description.
         let piece = vec![5; 64 << 10];
         let fill_flat = || -> Result<()> {
             for position in (0..FILE_BYTES).step_by(piece.len()) {
@@ -145,8 +145,8 @@ impl FilePair {
         fill_plain()?;
         flat.sync()?;
         plain.sync_data()?;
-        // Once more: now the blocks have their places on the disk, and the pages are changed, as
-        // they are from the first turn to the last.
+        // Once more: now the blocks are allocated on the disk, and the pages are dirty, as they are
+        // from the first turn to the last.
         fill_plain()?;
         fill_flat()?;
         Ok(Self { flat, plain, plain_path })

@@ -1,10 +1,10 @@
-//! What a write costs in ever larger subfiles, compared to a small one.
+//! The cost of a write in ever larger subfiles, compared to a small one.
 //!
 //! All subfiles are open at the same time, with one index cache each, and take turns. The disk has
-//! no thread for chores: whoever makes it necessary to bring the index on the disk up to date does
-//! it within its turn, and a turn is long enough for that to happen at least once. New extents
-//! come in shorter turns, so that the smallest subfile stays small, each of which ends with
-//! bringing the index up to date; they are deleted after the turn.
+//! no checkpoint thread: the write that makes a checkpoint necessary performs it within its turn,
+//! and a turn is long enough for at least one. New extents come in shorter turns, so that the
+//! smallest subfile stays small; each of these turns ends with a checkpoint, and the extents are
+//! deleted after it.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -21,26 +21,26 @@ use crate::report::Report;
 use crate::statistics::median;
 use crate::turns::{Comparison, TurnRunner, rotate};
 
-/// The last may take 1.5 times as long as the first.
+/// The largest subfile may take 1.5 times as long as the smallest.
 const GOAL: f64 = 0.667;
 
-/// Changes after which the index is written at the latest, by default.
+/// The largest number of changes between two checkpoints, by default.
 const JOURNAL_RECORDS: u64 = (8 << 20) / JOURNAL_RECORD_BYTES;
 
 /// The same in quick runs.
 const QUICK_JOURNAL_RECORDS: u64 = 4_096;
 
-/// What a change takes in the journal.
+/// The size of a change in the journal.
 const JOURNAL_RECORD_BYTES: u64 = 64;
 
 /// Writes under way.
 const DEPTH: usize = 16;
 
-/// Numbers of extents, and how the figures are called.
+/// Numbers of extents, and the names of the figures.
 const SIZES: [(u64, &str); 4] =
     [(10_000, "1e4"), (100_000, "1e5"), (1_000_000, "1e6"), (10_000_000, "1e7")];
 
-/// Space that stays free, whatever is measured.
+/// Space that stays free in any case.
 const SPARED_BYTES: u64 = 10 << 30;
 
 /// Measures `growth-…` and `growth-insert-…`.
@@ -83,7 +83,7 @@ pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// A disk whose chores are done where they come up. The index is written at least once in
+/// Creates a disk without a checkpoint thread. It writes a checkpoint at least once in
 /// [`JOURNAL_RECORDS`] changes, as by default; in quick runs much more often.
 fn make_growth_disk(setting: &RunSettings) -> Result<Disk> {
     let records = setting.choose(JOURNAL_RECORDS, QUICK_JOURNAL_RECORDS);
@@ -93,13 +93,13 @@ fn make_growth_disk(setting: &RunSettings) -> Result<Disk> {
         journal_bytes: records * JOURNAL_RECORD_BYTES,
         ..DiskOptions::default()
     };
-    Disk::create(setting.dir.join("growth.disk"), options).context("making a disk")
+    Disk::create(setting.dir.join("growth.disk"), options).context("creating a disk")
 }
 
-/// One way to write to a population.
+/// A function that writes to a population.
 type WriteFn = fn(&mut Population, &mut Queue, usize, u64) -> Result<Duration>;
 
-/// Has all populations take turns; the answer is the seconds of each.
+/// Lets all populations take turns; returns the seconds of each.
 fn measure(
     populations: &mut [Population],
     queue: &RefCell<Queue>,

@@ -1,7 +1,7 @@
 //! Random reads of extents with a fixed number under way, against the same from a plain file.
 //!
-//! Both sides read 52 KiB per request past the page cache and count 51 KiB of it. Ours looks the
-//! extent up, verifies its checksum and hands out its header and body; the peer does nothing with
+//! Both sides read 52 KiB per request past the page cache and count 51 KiB of it. Our side looks
+//! the extent up, verifies its checksum and returns its header and body; the peer does nothing with
 //! the bytes.
 
 use std::time::{Duration, Instant};
@@ -112,7 +112,7 @@ fn make_plain(path: &std::path::Path, bytes: u64) -> Result<DirectReads> {
     let pieces = bytes.div_ceil(EXTENT_BYTES as u64);
     let file = plain_file::create(path)?;
     plain_file::write_and_sync(&file, &random_sources(UNDER_WAY), pieces)?;
-    // What is in the page cache would be looked at by direct reads, too.
+    // Direct reads would also look for bytes in the page cache.
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
     DirectReads::open(path, UNDER_WAY, u32::try_from(EXTENT_ON_DISK_BYTES)?)
 }

@@ -1,8 +1,8 @@
-//! Writing extents and one sync, against `pwrite` and one `fdatasync`.
+//! Writes of extents and one sync, against `pwrite` and one `fdatasync`.
 //!
-//! The bytes are in memory on both sides before the time counts: in buffers that can go to the
-//! disk on ours, anywhere on theirs. Making and removing files does not count, and what it leaves
-//! to do for the file system is done before the other side begins.
+//! On both sides the bytes are in memory before the time counts: in aligned buffers on ours, at any
+//! address on theirs. Creating and removing files does not count, and the file system finishes that
+//! work before the other side begins.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -88,7 +88,7 @@ struct WriteSides {
 }
 
 impl WriteSides {
-    /// Prepares them, if there is space.
+    /// Prepares both sides, if there is space.
     fn make(setting: &RunSettings, report: &mut Report, name: &str) -> Result<Option<Self>> {
         let count = setting.choose(4_096, 1_024);
         if let Some(reason) = setting.lacks_space(6 * count * EXTENT_BYTES as u64)? {

@@ -1,8 +1,9 @@
 //! The figures of one grid on one file system.
 //!
-//! In each turn every side writes a new file and reads it. Each takes one turn on trial first; one
-//! that is far behind the best in everything takes no further turns. What the others have written is
-//! compared once, before; what all read is compared as far as its beginnings and ends.
+//! In each turn every side writes a new file and reads it. Each side takes one trial turn first;
+//! one that is far behind the best in every phase takes no further turns. The files of the others
+//! are compared once, before; of what all sides read, the beginning and end of each column are
+//! compared.
 
 use anyhow::{Context, Result};
 
@@ -15,36 +16,36 @@ use crate::report::Report;
 use crate::statistics::median;
 use crate::turns::{self, Comparison};
 
-/// One that needs so many times as long as the best, in everything, is not measured further.
+/// A side that takes this many times as long as the best, in every phase, is not measured further.
 const FAR_BEHIND: f64 = 2.5;
 
-/// What ratios are to be reached.
+/// The ratios to reach.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GridGoals {
-    /// In writing.
+    /// For writing.
     pub write: Option<f64>,
-    /// In reading.
+    /// For reading.
     pub read: Option<f64>,
-    /// In all phases together.
+    /// For all phases together.
     pub total: Option<f64>,
 }
 
-/// What is measured.
+/// The figures of one grid.
 #[derive(Debug)]
 pub struct GridContest {
-    /// How the names of its figures begin.
+    /// The beginning of the names of its figures.
     pub label: String,
     /// The grid.
     pub points: Points,
-    /// In which ways the others take part.
+    /// The kinds of MPI calls that take part.
     pub hows: &'static [MpiCalls],
-    /// What the figures are about.
+    /// The figures to report.
     pub parts: &'static [GridFigure],
     /// Their goals.
     pub goals: GridGoals,
 }
 
-/// What a figure is about.
+/// A figure of a grid.
 #[derive(Clone, Copy, Debug)]
 pub enum GridFigure {
     /// All columns written.
@@ -80,16 +81,16 @@ impl GridFigure {
     }
 }
 
-/// A side that takes turns in one way.
+/// A side that takes turns with one kind of calls.
 struct GridRunner<'a> {
     side: &'a mut GridSide,
     hows: Vec<MpiCalls>,
-    /// The turns of each way.
+    /// The turns of each kind of calls.
     turns: Vec<Vec<PhaseSeconds>>,
 }
 
 impl GridContest {
-    /// Measures and reports.
+    /// Measures the figures and reports them.
     pub fn run(
         &self,
         setting: &RunSettings,
@@ -136,7 +137,7 @@ impl GridContest {
         Ok(())
     }
 
-    /// The medians of all phases, for who wants to know.
+    /// Prints the medians of all phases to standard error.
     fn print_medians(&self, name: &str, turns: &[PhaseSeconds]) {
         let of_phase = |phase: GridPhase| {
             let seconds: Vec<f64> = turns.iter().map(|turn| turn[phase as usize]).collect();
@@ -147,7 +148,7 @@ impl GridContest {
         eprintln!("  {}: {name}: {}, total {total:.2} ms", self.label, phases.join(", "));
     }
 
-    /// Those that take turns: who is right, and near the best in something.
+    /// Chooses the sides that take turns: those that are correct, and near the best in some phase.
     fn choose<'a>(&self, rivals: &'a mut [GridSide]) -> Result<Vec<GridRunner<'a>>> {
         let mut trials: Vec<(usize, MpiCalls, PhaseSeconds)> = Vec::new();
         for (number, side) in rivals.iter_mut().enumerate() {

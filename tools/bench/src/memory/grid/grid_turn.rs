@@ -1,4 +1,4 @@
-//! What the processes of a side are told to do in a phase.
+//! The phases of a turn, and the lines that start them in the processes of a side.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,20 +8,20 @@ use anyhow::{Context, Result};
 use super::pattern::Points;
 use crate::partner::next_word;
 
-/// What is done by all, one after the other.
+/// A phase, which all processes run one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GridPhase {
-    /// A new file is opened for writing, and said how long it becomes.
+    /// Opens a new file for writing, and announces its length.
     Create,
-    /// Everybody writes its columns.
+    /// Each process writes its columns.
     Write,
-    /// What was written is made durable, and the file closed.
+    /// Makes the file durable, and closes it.
     Close,
-    /// It is opened for reading.
+    /// Opens the file for reading.
     Open,
-    /// Everybody reads the columns of the next rank.
+    /// Each process reads the columns of the next rank.
     Read,
-    /// It is closed.
+    /// Closes the file.
     End,
 }
 
@@ -30,7 +30,7 @@ impl GridPhase {
     pub const ALL: [Self; 6] =
         [Self::Create, Self::Write, Self::Close, Self::Open, Self::Read, Self::End];
 
-    /// How it is called.
+    /// The name of the phase.
     pub fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -43,12 +43,12 @@ impl GridPhase {
     }
 }
 
-/// How MPI is used; of no meaning to others.
+/// The kind of MPI calls; other sides ignore it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MpiCalls {
     /// A call for each column.
     Independent,
-    /// One call of all for all columns.
+    /// One collective call for all columns.
     Collective,
 }
 
@@ -56,7 +56,7 @@ impl MpiCalls {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Independent, Self::Collective];
 
-    /// How it is called.
+    /// The name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             Self::Independent => "independent",
@@ -68,9 +68,9 @@ impl MpiCalls {
 /// A phase of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GridTurn {
-    /// Which one.
+    /// The phase.
     pub phase: GridPhase,
-    /// How, if it is MPI.
+    /// The kind of MPI calls.
     pub how: MpiCalls,
     /// The grid.
     pub points: Points,
@@ -95,7 +95,7 @@ impl FromStr for GridTurn {
         let phase = GridPhase::ALL.into_iter().find(|known| known.name() == phase);
         let how = MpiCalls::ALL.into_iter().find(|known| known.name() == how);
         Ok(Self {
-            phase: phase.context("there is no such phase")?,
+            phase: phase.context("the line names no phase")?,
             how: how.context("it cannot be done so")?,
             points: [next_word(words)?, next_word(words)?, next_word(words)?],
             name: next_word(words)?,

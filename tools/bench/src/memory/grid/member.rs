@@ -13,18 +13,18 @@ use super::pattern::Grid;
 use crate::memory::team_member::TeamMember;
 use crate::partner::PartnerRole;
 
-/// A process of either.
+/// A process of either side.
 pub const ROLE: PartnerRole = PartnerRole { name: "memory-grid", run: serve };
 
-/// What a process of ours is told to be.
+/// The argument of a process of ours.
 pub const OURS: &str = "ours";
-/// What a process that uses plain files is told to be.
+/// The argument of a process that uses plain files.
 pub const PLAIN: &str = "plain";
 
 fn serve(words: &[String]) -> Result<()> {
-    let (seat, rest) = TeamMember::take(words)?;
+    let (process, rest) = TeamMember::take(words)?;
     let [kind, dir] = rest else { bail!("needs a kind and a directory") };
-    let team = seat.meet()?;
+    let team = process.meet()?;
     let mut member = GridMember {
         columns: Columns { grid: Grid::new([2, 2, 2]), size: team.size(), bytes: Vec::new() },
         dir: dir.into(),
@@ -32,7 +32,7 @@ fn serve(words: &[String]) -> Result<()> {
         opened: OpenGridFile::Nothing,
     };
     let is_ours = kind == OURS;
-    seat.take_turns(|line, begin| {
+    process.take_turns(|line, begin| {
         let order: GridTurn = line.parse()?;
         member.columns.lay_out(&order);
         begin.wait()?;
@@ -96,7 +96,7 @@ impl GridMember {
                 self.opened = OpenGridFile::Plain(File::open(&path).with_context(context)?);
             }
             (GridPhase::Close, OpenGridFile::Plain(file)) => {
-                // All have written before: one of them is enough.
+                // All have written before, so one of them is enough.
                 if self.team.rank() == 0 {
                     make_durable(&file, &self.dir)?;
                 }
@@ -118,13 +118,13 @@ impl GridMember {
     }
 }
 
-/// The bytes and the name.
+/// Makes the bytes and the name durable.
 fn make_durable(file: &File, dir: &Path) -> Result<()> {
     file.sync_data()?;
     Ok(File::open(dir)?.sync_all()?)
 }
 
-/// The columns of a grid, and memory for one of them.
+/// The columns of a grid, and a buffer for one of them.
 struct Columns {
     grid: Grid,
     size: u32,

@@ -1,6 +1,6 @@
 //! The program of the report on DONIO: four processes write the element list of a grid to one file,
-//! make it durable, open it again, and read it. Cached files of ours, against plain calls of the
-//! system and MPI-IO, independent and collective.
+//! make it durable, open it again, and read it. Our cached files, against plain system calls and
+//! MPI-IO, independent and collective.
 
 mod contest;
 mod grid_turn;
@@ -25,7 +25,7 @@ use site::{GlusterMount, GridSite};
 /// The three grids of the report, and a larger one.
 const GRIDS: [Points; 4] = [[41, 41, 31], [81, 81, 61], [121, 121, 91], LARGEST];
 const LARGEST: Points = [241, 241, 181];
-/// Memory that is a file system.
+/// A tmpfs.
 const TMPFS: &str = "/dev/shm";
 
 /// Measures `grid-disk-…`.
@@ -56,7 +56,7 @@ fn run(
     let mut ours = GridSide::ours(&GridSite::Here, dir, dir)?;
     let mut others = GridSide::others(&GridSite::Here, dir, dir)?;
     for points in setting.choose(&GRIDS[..], &GRIDS[1..2]) {
-        // Goals are for the largest.
+        // Only the largest grid has goals.
         let goals = if *points == LARGEST { goals } else { GridGoals::default() };
         let label = format!("{label}-{}", points[0]);
         let contest = GridContest {
@@ -71,8 +71,8 @@ fn run(
     Ok(())
 }
 
-/// Measures `grid-gluster-…`: ours on the disk on which the bricks are, and on the mount as well. With
-/// the largest grid some of the others would take minutes for a turn.
+/// Measures `grid-gluster-…`: ours on the disk of the bricks, and also on the mount. With the
+/// largest grid some of the others would take minutes for a turn.
 pub fn run_against_gluster(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let dir = setting.subdir("gluster")?;
     let mount = match GlusterMount::start(&dir)? {
@@ -82,8 +82,8 @@ pub fn run_against_gluster(setting: &RunSettings, report: &mut Report) -> Result
             return Ok(());
         }
     };
-    let (files, ground) = (mount.dir().to_owned(), mount.into_ground());
-    let mut others = GridSide::others(&ground, &dir, &files)?;
+    let (files, site) = (mount.dir().to_owned(), mount.into_site());
+    let mut others = GridSide::others(&site, &dir, &files)?;
     let here = setting.subdir("gluster-ours")?;
     let mut ours = GridSide::ours(&GridSite::Here, &here, &here)?;
     let goals = GridGoals { total: Some(15.0), ..GridGoals::default() };
@@ -96,11 +96,11 @@ pub fn run_against_gluster(setting: &RunSettings, report: &mut Report) -> Result
     if setting.quick {
         return Ok(());
     }
-    // A call for each column, as the program of the report makes them.
+    // One call for each column, as the program of the report makes them.
     let calls = contest("grid-gluster-calls", GRIDS[1], &[MpiCalls::Independent], goals);
     calls.run(setting, report, &mut ours, &mut others)?;
-    // Ours on the mount as well, where it has as much to wait for.
-    let mut ours = GridSide::ours(&ground, &dir, &files)?;
+    // Our side on the mount as well, where it waits for the same file system.
+    let mut ours = GridSide::ours(&site, &dir, &files)?;
     let same = contest("grid-gluster-same", GRIDS[1], &MpiCalls::ALL, GridGoals::default());
     same.run(setting, report, &mut ours, &mut others)
 }

@@ -1,4 +1,4 @@
-//! Those that write and read the grid, each with its processes.
+//! The sides that write and read the grid, each with its processes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,18 +14,18 @@ use crate::modes::mpi::Mpi;
 use crate::modes::turn_processes::{TurnListener, TurnProcesses};
 use crate::namespaces::text;
 
-/// How many processes ours and most others have.
+/// The number of processes of our side and of most others.
 const PROCESSES: usize = 4;
 const FILE: &str = "elements";
 
 /// The seconds of each phase.
 pub type PhaseSeconds = [f64; GridPhase::ALL.len()];
 
-/// One side. The jobs of MPI take part twice, with independent and with collective calls.
+/// One side. The MPI jobs take part twice, with independent and with collective calls.
 #[derive(Debug)]
 pub struct GridSide {
     name: String,
-    ground: GridSite,
+    site: GridSite,
     files: PathBuf,
     team: TurnProcesses,
     hows: &'static [MpiCalls],
@@ -33,16 +33,16 @@ pub struct GridSide {
 
 impl GridSide {
     /// Cached files of ours.
-    pub fn ours(ground: &GridSite, sockets: &Path, files: &Path) -> Result<Self> {
-        Self::of_this_program(OURS, ground, sockets, files)
+    pub fn ours(site: &GridSite, sockets: &Path, files: &Path) -> Result<Self> {
+        Self::of_this_program(OURS, site, sockets, files)
     }
 
-    /// All others that can be had.
-    pub fn others(ground: &GridSite, sockets: &Path, files: &Path) -> Result<Vec<Self>> {
-        let mut others = vec![Self::of_this_program(PLAIN, ground, sockets, files)?];
+    /// All other sides that can run here.
+    pub fn others(site: &GridSite, sockets: &Path, files: &Path) -> Result<Vec<Self>> {
+        let mut others = vec![Self::of_this_program(PLAIN, site, sockets, files)?];
         for mpi in Mpi::ALL {
             let started = match mpi.build(sockets, "grid")? {
-                Ok(program) => Self::of_mpi(mpi, &program, ground, sockets, files),
+                Ok(program) => Self::of_mpi(mpi, &program, site, sockets, files),
                 Err(reason) => Err(anyhow::Error::msg(reason)),
             };
             match started {
@@ -53,43 +53,38 @@ impl GridSide {
         Ok(others)
     }
 
-    fn of_this_program(
-        kind: &str,
-        ground: &GridSite,
-        sockets: &Path,
-        files: &Path,
-    ) -> Result<Self> {
+    fn of_this_program(kind: &str, site: &GridSite, sockets: &Path, files: &Path) -> Result<Self> {
         let words = [kind, text(files)?];
-        let spawn = |command: &mut Command| ground.spawn(command);
+        let spawn = |command: &mut Command| site.spawn(command);
         let team =
             team_member::start_by(spawn, member::ROLE.name, kind, sockets, PROCESSES, &words)?;
-        let (name, ground, files) = (kind.to_owned(), ground.clone(), files.to_owned());
-        Ok(Self { name, ground, files, team, hows: &[MpiCalls::Independent] })
+        let (name, site, files) = (kind.to_owned(), site.clone(), files.to_owned());
+        Ok(Self { name, site, files, team, hows: &[MpiCalls::Independent] })
     }
 
     fn of_mpi(
         mpi: Mpi,
         program: &Path,
-        ground: &GridSite,
+        site: &GridSite,
         sockets: &Path,
         files: &Path,
     ) -> Result<Self> {
-        let (door, processes) =
+        let (listener, processes) =
             (TurnListener::open(sockets, mpi.name())?, mpi.processes(PROCESSES));
         let mut command = Command::new(mpi.launcher());
-        command.args(mpi.words(processes)).arg(program).arg(door.path()?).arg(files);
-        let keeper = ground.spawn(&mut command)?;
-        let team = door.gather(processes, keeper.into_iter().collect())?;
-        let (name, ground, files) = (mpi.name().to_owned(), ground.clone(), files.to_owned());
-        Ok(Self { name, ground, files, team, hows: &MpiCalls::ALL })
+        command.args(mpi.words(processes)).arg(program).arg(listener.path()?).arg(files);
+        let keeper = site.spawn(&mut command)?;
+        let team = listener.gather(processes, keeper.into_iter().collect())?;
+        let (name, site, files) = (mpi.name().to_owned(), site.clone(), files.to_owned());
+        Ok(Self { name, site, files, team, hows: &MpiCalls::ALL })
     }
 
-    /// In how many ways it takes part.
+    /// The kinds of calls with which it takes part.
     pub fn hows(&self) -> &'static [MpiCalls] {
         self.hows
     }
 
-    /// How it is called.
+    /// The name of a side with one kind of calls.
     pub fn name(&self, how: MpiCalls) -> String {
         match self.hows {
             [_] => self.name.clone(),
@@ -97,24 +92,24 @@ impl GridSide {
         }
     }
 
-    /// Has it write, close, open and read a new file, and deletes it.
+    /// Lets the side write, close, open and read a new file, and deletes it.
     pub fn turn(&mut self, points: Points, how: MpiCalls) -> Result<PhaseSeconds> {
         let mut seconds = PhaseSeconds::default();
         for (phase, seconds) in GridPhase::ALL.into_iter().zip(&mut seconds) {
             *seconds = self.take(phase, points, how)?;
         }
-        self.ground.remove(&self.files.join(FILE))?;
+        self.site.remove(&self.files.join(FILE))?;
         Ok(seconds)
     }
 
-    /// That the file has what it should have after it was closed.
+    /// Checks the content of the file after it was closed.
     pub fn check(&mut self, points: Points, how: MpiCalls) -> Result<()> {
         for phase in [GridPhase::Create, GridPhase::Write, GridPhase::Close] {
             self.take(phase, points, how)?;
         }
         let path = self.files.join(FILE);
-        self.ground.check(&path, points).with_context(|| self.name(how))?;
-        self.ground.remove(&path)
+        self.site.check(&path, points).with_context(|| self.name(how))?;
+        self.site.remove(&path)
     }
 
     fn take(&mut self, phase: GridPhase, points: Points, how: MpiCalls) -> Result<f64> {

@@ -1,5 +1,5 @@
-//! Where the processes of a side are, and their files: on this machine as it is, or in namespaces in
-//! which GlusterFS is mounted.
+//! The place of a side's processes and files: this machine, or namespaces in which GlusterFS is
+//! mounted.
 
 use std::cell::RefCell;
 use std::fs;
@@ -18,16 +18,16 @@ use crate::partner::{ParentProcess, PartnerProcess, PartnerRole, next_word};
 /// The first process in the namespaces.
 pub const ROLE: PartnerRole = PartnerRole { name: "memory-gluster", run: serve };
 
-/// Where a side is.
+/// The place of a side.
 #[derive(Clone, Debug)]
 pub enum GridSite {
     /// On this machine.
     Here,
-    /// Where the mount is.
+    /// In the namespaces of a mount.
     GlusterMount(Rc<RefCell<GlusterMount>>),
 }
 
-/// GlusterFS, mounted where nobody else sees it.
+/// GlusterFS, mounted in its own namespaces.
 #[derive(Debug)]
 pub struct GlusterMount {
     partner: PartnerProcess,
@@ -35,19 +35,19 @@ pub struct GlusterMount {
 }
 
 impl GlusterMount {
-    /// Installs, starts and mounts it, or says why it cannot be had here.
+    /// Installs, starts and mounts GlusterFS; the inner error says why that is impossible here.
     pub fn start(dir: &Path) -> Result<Result<Self, String>> {
         let started = gluster::start(ROLE.name, &[text(dir)?])?;
         Ok(started.map(|partner| Self { partner, dir: dir.join("mount") }))
     }
 
-    /// Where it is mounted.
+    /// The path of the mount.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// To start processes there.
-    pub fn into_ground(self) -> GridSite {
+    /// Lets sides start processes there.
+    pub fn into_site(self) -> GridSite {
         GridSite::GlusterMount(Rc::new(RefCell::new(self)))
     }
 
@@ -60,7 +60,7 @@ impl GlusterMount {
 }
 
 impl GridSite {
-    /// Starts a process there; who keeps it, if that is nobody there.
+    /// Starts a process there; returns it unless the first process of the namespaces keeps it.
     pub fn spawn(&self, command: &mut Command) -> Result<Option<PartnerProcess>> {
         match self {
             Self::Here => PartnerProcess::spawn(command).map(Some),
@@ -72,7 +72,7 @@ impl GridSite {
         }
     }
 
-    /// That a file there has what it should have.
+    /// Checks the content of a file there.
     pub fn check(&self, path: &Path, points: Points) -> Result<()> {
         match self {
             Self::Here => Grid::new(points).examine_file(&fs::read(path)?),
