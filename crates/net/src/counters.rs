@@ -66,7 +66,7 @@ pub struct PortCounters {
 
 /// The counters at one time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
+pub struct CounterSample {
     /// Since the space was made.
     pub at: Duration,
     /// As they were then.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::Bulk;
-use crate::route::Route;
+use crate::route::FrameRoute;
 use crate::sender::Sender;
 use crate::token::{DecodeError, Incoming};
 use crate::wire::{BULK_BYTES, Frame, Limits};
@@ -19,7 +19,7 @@ pub(crate) struct FrameRun {
     frame_count: u32,
     /// The long segments of these frames.
     bulk: VecDeque<Bulk>,
-    route: Arc<Route>,
+    route: Arc<FrameRoute>,
     /// Decoded bytes whose credit was not returned yet.
     used: i64,
     urgent: bool,
@@ -42,7 +42,7 @@ impl FrameRun {
         (at, end): (usize, usize),
         frame_count: u32,
         bulk: VecDeque<Bulk>,
-        route: Arc<Route>,
+        route: Arc<FrameRoute>,
         urgent: bool,
     ) -> Self {
         let arrived_ns = monotonic_ns();
@@ -57,7 +57,7 @@ impl FrameRun {
         self.at >= self.end
     }
 
-    pub fn route(&self) -> &Arc<Route> {
+    pub fn route(&self) -> &Arc<FrameRoute> {
         &self.route
     }
 

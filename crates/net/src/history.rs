@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::core::Core;
-use crate::counters::{Counters, LinkCounters, PortCounters, Refusal, Sample};
+use crate::counters::{CounterSample, Counters, LinkCounters, PortCounters, Refusal};
 
 /// The limit of samples, refusals and lost links that are kept.
 const KEPT: usize = 1024;
@@ -20,7 +20,7 @@ pub(crate) struct History {
 #[derive(Default)]
 struct State {
     lost_links: VecDeque<LinkCounters>,
-    samples: VecDeque<Sample>,
+    samples: VecDeque<CounterSample>,
     refusals: VecDeque<Refusal>,
     interval: Option<Duration>,
     next_sample: Option<Instant>,
@@ -72,7 +72,7 @@ impl Core {
         self.request_maintenance();
     }
 
-    pub fn history(&self) -> Vec<Sample> {
+    pub fn history(&self) -> Vec<CounterSample> {
         if self.poller.is_none() {
             // There is no I/O thread that takes samples in time.
             self.sample(Instant::now());
@@ -89,7 +89,7 @@ impl Core {
         if now < next {
             return Some(next - now);
         }
-        let sample = Sample { at: now - self.started, counters: self.counters() };
+        let sample = CounterSample { at: now - self.started, counters: self.counters() };
         let mut state = self.history.state.lock();
         keep(&mut state.samples, sample);
         state.next_sample = Some(now + interval);

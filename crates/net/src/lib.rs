@@ -114,7 +114,7 @@ pub use assembler::{Assembler, FrameGroup, Packet};
 pub use builder::{LinkChoice, SpaceBuilder};
 pub use bulk::Bulk;
 pub use connect::connect_unix;
-pub use counters::{Counters, LinkCounters, PortCounters, Refusal, Sample};
+pub use counters::{CounterSample, Counters, LinkCounters, PortCounters, Refusal};
 pub use descriptors::{DescriptorClient, DescriptorServer};
 pub use error::{
     AddressError, ConnectError, InputError, KeyError, KeyProblem, OpenError, RecvError, RpcError,

@@ -7,7 +7,7 @@ mod queue;
 
 pub use input::InputPort;
 pub use output::OutputPort;
-pub(crate) use queue::{NoToken, PortLabel, Queue, Sink};
+pub(crate) use queue::{NoToken, PortLabel, PortQueue, Sink};
 
 /// Urgent tokens that may wait for one receiver.
 pub(crate) const URGENT_LIMIT: usize = 1024;

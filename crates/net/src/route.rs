@@ -11,7 +11,7 @@ use crate::port::{Sink, UNLIMITED, URGENT_BYTES, URGENT_LIMIT};
 use crate::sender::Sender;
 use crate::wire::FrameKind;
 
-pub(crate) struct Route {
+pub(crate) struct FrameRoute {
     link: Weak<Link>,
     sender: Arc<Sender>,
     channel: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Route {
     reply_channel: OnceLock<Option<Arc<Channel>>>,
 }
 
-impl Route {
+impl FrameRoute {
     pub fn new(link: Weak<Link>, sender: Arc<Sender>, channel: u32, sink: Arc<dyn Sink>) -> Self {
         let limit = sink.label().credit;
         let (outstanding, received) = (AtomicI64::new(0), AtomicI64::new(0));

@@ -122,12 +122,12 @@ fn main() -> Result<()> {
         eprintln!("{area_name}/{}: {}", family.name, family.description);
         let before = ProcessorTicks::now();
         let limit = Duration::from_secs(setting.choose(40 * 60, 3 * 60));
-        let patience = Watchdog::start(format!("{area_name}/{}", family.name), limit);
+        let watchdog = Watchdog::start(format!("{area_name}/{}", family.name), limit);
         if let Err(error) = (family.run)(&setting, &mut report) {
             eprintln!("  failed: {error:#}");
             failed.push(family.name);
         }
-        drop(patience);
+        drop(watchdog);
         if let (Some(before), Some(now)) = (before, ProcessorTicks::now()) {
             let percent = now.others_percent_since(before);
             eprintln!("  other programs used {percent} % of the processors");

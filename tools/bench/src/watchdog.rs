@@ -38,10 +38,10 @@ mod tests {
     #[test]
     fn it_ends_what_takes_too_long() {
         let (sender, receiver) = mpsc::channel();
-        let patience =
+        let watchdog =
             Watchdog::start_with(Duration::from_millis(1), move || sender.send(()).unwrap());
         receiver.recv().unwrap();
-        drop(patience);
+        drop(watchdog);
     }
 
     #[test]

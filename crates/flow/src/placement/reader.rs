@@ -16,8 +16,8 @@ pub(super) struct PlacementReader<'t> {
     source: &'t str,
 }
 
-type Key<'t> = Spanned<Cow<'t, str>>;
-type Value<'t> = Spanned<DeValue<'t>>;
+type PlacementKey<'t> = Spanned<Cow<'t, str>>;
+type PlacementValue<'t> = Spanned<DeValue<'t>>;
 
 impl<'t> PlacementReader<'t> {
     pub(super) fn new(text: &'t str, source: &'t str) -> Self {
@@ -96,7 +96,11 @@ impl<'t> PlacementReader<'t> {
         Ok(processes)
     }
 
-    fn process(&self, name: &str, value: &Value<'t>) -> Result<ProcessSpec, PlacementError> {
+    fn process(
+        &self,
+        name: &str,
+        value: &PlacementValue<'t>,
+    ) -> Result<ProcessSpec, PlacementError> {
         let mut process =
             ProcessSpec { name: name.to_owned(), host: None, executable: None, arguments: None };
         let DeValue::Table(table) = value.get_ref() else { return Ok(process) };
@@ -191,7 +195,11 @@ impl<'t> PlacementReader<'t> {
         &self,
         table: &DeTable<'t>,
         prefix: &str,
-        visit: &mut dyn FnMut(String, &Key<'t>, &Value<'t>) -> Result<(), PlacementError>,
+        visit: &mut dyn FnMut(
+            String,
+            &PlacementKey<'t>,
+            &PlacementValue<'t>,
+        ) -> Result<(), PlacementError>,
     ) -> Result<(), PlacementError> {
         for (key, value) in in_order(table) {
             let name = format!("{prefix}{}", key.get_ref());
@@ -203,7 +211,11 @@ impl<'t> PlacementReader<'t> {
         Ok(())
     }
 
-    fn string<'v>(&self, what: &str, value: &'v Value<'t>) -> Result<&'v str, PlacementError> {
+    fn string<'v>(
+        &self,
+        what: &str,
+        value: &'v PlacementValue<'t>,
+    ) -> Result<&'v str, PlacementError> {
         match value.get_ref() {
             DeValue::String(text) => Ok(text),
             _ => Err(self.wrong_type(what.to_owned(), "a string", value)),
@@ -213,7 +225,7 @@ impl<'t> PlacementReader<'t> {
     fn table<'v>(
         &self,
         what: &str,
-        value: &'v Value<'t>,
+        value: &'v PlacementValue<'t>,
     ) -> Result<&'v DeTable<'t>, PlacementError> {
         match value.get_ref() {
             DeValue::Table(table) => Ok(table),
@@ -225,7 +237,7 @@ impl<'t> PlacementReader<'t> {
         &self,
         what: String,
         expected: &'static str,
-        value: &Value<'t>,
+        value: &PlacementValue<'t>,
     ) -> PlacementError {
         let found = self.text.get(value.span()).unwrap_or_default();
         let found = match found.lines().next() {
@@ -237,7 +249,7 @@ impl<'t> PlacementReader<'t> {
         self.at(value.span(), PlacementProblem::Type { what, expected, found })
     }
 
-    fn unknown_key(&self, within: &str, key: &Key<'t>, known: &[&str]) -> PlacementError {
+    fn unknown_key(&self, within: &str, key: &PlacementKey<'t>, known: &[&str]) -> PlacementError {
         let name = key.get_ref().to_string();
         let suggestion = nearest(&name, known.iter().copied());
         let problem =
@@ -285,7 +297,7 @@ impl<'t> PlacementReader<'t> {
 }
 
 /// Returns the entries in the order of the text; a TOML table is unordered.
-fn in_order<'v, 't>(table: &'v DeTable<'t>) -> Vec<(&'v Key<'t>, &'v Value<'t>)> {
+fn in_order<'v, 't>(table: &'v DeTable<'t>) -> Vec<(&'v PlacementKey<'t>, &'v PlacementValue<'t>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     entries

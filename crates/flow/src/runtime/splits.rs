@@ -8,7 +8,7 @@ use super::clock::now_ns;
 use super::construct_stack::{ConstructKind, ConstructStack, SplitFrame};
 use super::ids::{CallId, SplitId, StepPosition, ThreadNumber};
 use super::merges::MergeState;
-use super::message::{ControlMessage, HopWaits, MergeBegin, Message, Payload};
+use super::message::{ControlMessage, FlowMessage, HopWaits, MergeBegin, Payload};
 use super::process_runtime::ProcessRuntime;
 use super::thread_worker::{CurrentToken, ThreadWorker};
 use crate::schedule::{MadeBy, SplitSource, SplitStep, SplitToken, StepAction};
@@ -164,7 +164,7 @@ impl ThreadWorker {
                 hop_waits: current.hop_waits,
                 is_input,
             };
-            let message = Message::MergeBegin(begin, Payload::Local(first, codec));
+            let message = FlowMessage::MergeBegin(begin, Payload::Local(first, codec));
             if let Err(error) = runtime.send(merge_at, call, message) {
                 return self.fail_call(runtime, call, error);
             }
@@ -224,7 +224,7 @@ impl ThreadWorker {
                 return SplitProgress::Open(split);
             }
             if in_a_row >= TOKENS_PER_TURN && self.has_more() {
-                let resume = Message::Control(ControlMessage::Resume { split: number });
+                let resume = FlowMessage::Control(ControlMessage::Resume { split: number });
                 if let Err(error) = runtime.send(self.me, split.call, resume) {
                     self.fail_call(runtime, split.call, error);
                     return SplitProgress::Aborted;
@@ -306,7 +306,7 @@ impl ThreadWorker {
         if merge_at == self.me {
             return self.end_merge(runtime, id, total);
         }
-        let end = Message::Control(ControlMessage::End { split: id, total });
+        let end = FlowMessage::Control(ControlMessage::End { split: id, total });
         if let Err(error) = runtime.send(merge_at, call, end) {
             self.fail_call(runtime, call, error);
         }

@@ -13,7 +13,7 @@ use crate::{Pixel, Sample};
 /// A sample in memory.
 pub(crate) trait Channel: Copy + Default + PartialEq + 'static {
     /// A whole number for each value, in the same order.
-    type Key: Key;
+    type SortKey: SortKey;
 
     /// White: the greatest value that a picture shows.
     const WHITE: f64;
@@ -34,14 +34,14 @@ pub(crate) trait Channel: Copy + Default + PartialEq + 'static {
     fn nearest(real: f64) -> Self;
 
     /// Returns the position of the value in the order of all values.
-    fn key(self) -> Self::Key;
+    fn key(self) -> Self::SortKey;
 
     /// Returns the value with a key.
-    fn of_key(key: Self::Key) -> Self;
+    fn of_key(key: Self::SortKey) -> Self;
 }
 
 /// Whole numbers that filters compare in place of samples.
-pub(crate) trait Key: Copy + Default + Ord + 'static {
+pub(crate) trait SortKey: Copy + Default + Ord + 'static {
     /// Returns the buffers for numbers of this type.
     fn buffers(buffers: &mut FilterBuffers) -> &mut BufferPair<Self>;
 
@@ -52,7 +52,7 @@ pub(crate) trait Key: Copy + Default + Ord + 'static {
 }
 
 impl Channel for u8 {
-    type Key = u8;
+    type SortKey = u8;
 
     const WHITE: f64 = 255.0;
 
@@ -83,7 +83,7 @@ impl Channel for u8 {
 }
 
 impl Channel for u16 {
-    type Key = u16;
+    type SortKey = u16;
 
     const WHITE: f64 = 65_535.0;
 
@@ -115,7 +115,7 @@ impl Channel for u16 {
 }
 
 impl Channel for i8 {
-    type Key = u8;
+    type SortKey = u8;
 
     const WHITE: f64 = 127.0;
     const BLACK: f64 = -128.0;
@@ -147,7 +147,7 @@ impl Channel for i8 {
 }
 
 impl Channel for i16 {
-    type Key = u16;
+    type SortKey = u16;
 
     const WHITE: f64 = 32_767.0;
     const BLACK: f64 = -32_768.0;
@@ -180,7 +180,7 @@ impl Channel for i16 {
 }
 
 impl Channel for f32 {
-    type Key = i32;
+    type SortKey = i32;
 
     const WHITE: f64 = 1.0;
 
@@ -211,19 +211,19 @@ impl Channel for f32 {
     }
 }
 
-impl Key for u8 {
+impl SortKey for u8 {
     fn buffers(buffers: &mut FilterBuffers) -> &mut BufferPair<u8> {
         &mut buffers.bytes
     }
 }
 
-impl Key for u16 {
+impl SortKey for u16 {
     fn buffers(buffers: &mut FilterBuffers) -> &mut BufferPair<u16> {
         &mut buffers.words
     }
 }
 
-impl Key for i32 {
+impl SortKey for i32 {
     fn buffers(buffers: &mut FilterBuffers) -> &mut BufferPair<i32> {
         &mut buffers.numbers
     }

@@ -84,7 +84,7 @@ fn bytes(
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "sums are at most 65,535 with 32 places")]
-fn words<T: Channel<Key = u16>>(
+fn words<T: Channel<SortKey = u16>>(
     weights: &[u32],
     reach: u32,
     padded: &PaddedTile,

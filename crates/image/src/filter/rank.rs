@@ -12,7 +12,7 @@ use crate::filter::extreme::load_keys;
 use crate::filter::{FilterBuffers, PaddedTile};
 
 #[expect(clippy::cast_possible_truncation, reason = "there are 256 values")]
-pub(crate) fn bytes<T: Channel<Key = u8>>(
+pub(crate) fn bytes<T: Channel<SortKey = u8>>(
     radius: u32,
     padded: &PaddedTile,
     buffers: &mut FilterBuffers,
@@ -23,7 +23,7 @@ pub(crate) fn bytes<T: Channel<Key = u8>>(
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "there are 65,536 values")]
-pub(crate) fn words<T: Channel<Key = u16>>(
+pub(crate) fn words<T: Channel<SortKey = u16>>(
     radius: u32,
     padded: &PaddedTile,
     buffers: &mut FilterBuffers,

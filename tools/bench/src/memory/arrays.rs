@@ -18,7 +18,7 @@ pub fn start(dir: &Path) -> Result<Result<TurnProcesses, String>> {
     if let Err(why) = install("arrays", dir)? {
         return Ok(Err(format!("no Global Arrays: {why}")));
     }
-    let listener = TurnListener::open(dir, "arrays.listener")?;
+    let listener = TurnListener::open(dir, "arrays.sock")?;
     let mut command = Command::new(Mpi::Ompio.launcher());
     command.env("ARMCI_RMA_ATOMICITY", "0").args(Mpi::Ompio.words(2));
     command.arg(dir.join("arrays")).arg(listener.path()?).arg(dir);

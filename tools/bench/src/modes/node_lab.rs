@@ -42,7 +42,7 @@ impl NodeLab {
     pub fn start(dir: &Path) -> Result<Result<(Self, TurnProcesses), String>> {
         fs::create_dir_all(dir)?;
         pario_net::write_private_file(&dir.join("key"), Key::random().to_hex())?;
-        let listener = TurnListener::open(dir, "listener")?;
+        let listener = TurnListener::open(dir, "sock")?;
         let mut partner = namespaces::start(ROLE.name, &[text(dir)?, listener.path()?])?;
         match partner.receive_line() {
             Ok(said) if said == "ready" => {}

@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 use pario_team::simulation::SLOT_BYTES;
-use pario_team::{Call, Reduction};
+use pario_team::{Reduction, TeamCall};
 
 /// A team: its machines, its processes, and the programs of its ranks.
 pub struct TeamPlan {
@@ -30,7 +30,7 @@ pub struct ProcessSpec {
 /// The call of a rank in a round, and the bytes that it sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoundCall {
-    pub call: Call,
+    pub call: TeamCall,
     pub bytes: Vec<u8>,
 }
 
@@ -83,25 +83,25 @@ fn programs(rng: &mut Rng, size: u32) -> Vec<Vec<RoundCall>> {
     programs
 }
 
-fn any_call(rng: &mut Rng, size: u32) -> Call {
+fn any_call(rng: &mut Rng, size: u32) -> TeamCall {
     match rng.u8(0..6) {
-        0 => Call::Barrier,
-        1 => Call::Broadcast { root: rng.u32(0..size), bytes: rng.u64(0..40) },
-        2 => Call::Reduce { reduction: Reduction::Sum, kind: 6, count: rng.u64(0..5) },
-        3 => Call::Allocate,
-        _ => Call::Gather { bytes: 0 },
+        0 => TeamCall::Barrier,
+        1 => TeamCall::Broadcast { root: rng.u32(0..size), bytes: rng.u64(0..40) },
+        2 => TeamCall::Reduce { reduction: Reduction::Sum, kind: 6, count: rng.u64(0..5) },
+        3 => TeamCall::Allocate,
+        _ => TeamCall::Gather { bytes: 0 },
     }
 }
 
 /// Adds random bytes to a call, as many as it takes.
-fn round_call(rng: &mut Rng, rank: u32, call: Call) -> RoundCall {
+fn round_call(rng: &mut Rng, rank: u32, call: TeamCall) -> RoundCall {
     let (call, len) = match call {
-        Call::Broadcast { root, bytes } => (call, if root == rank { bytes } else { 0 }),
-        Call::Reduce { count, .. } => (call, count * 8),
-        Call::Gather { .. } => {
+        TeamCall::Broadcast { root, bytes } => (call, if root == rank { bytes } else { 0 }),
+        TeamCall::Reduce { count, .. } => (call, count * 8),
+        TeamCall::Gather { .. } => {
             let is_large = rng.u16(0..2000) == 0;
             let bytes = if is_large { SLOT_BYTES as u64 } else { rng.u64(0..40) };
-            (Call::Gather { bytes }, bytes)
+            (TeamCall::Gather { bytes }, bytes)
         }
         other => (other, 0),
     };

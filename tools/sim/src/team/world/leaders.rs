@@ -21,7 +21,7 @@ impl TeamWorld {
                     _ => None,
                 };
                 self.machines[machine].has_all_news |= purpose == RequestPurpose::News;
-                let replies = coordinator.ask(machine, request, (machine, purpose));
+                let replies = coordinator.handle(machine, request, (machine, purpose));
                 if let (Some((rank, leader)), RequestPurpose::Join(process)) = (join, purpose) {
                     let of_join = replies.iter().find(|(ticket, _)| *ticket == (machine, purpose));
                     let is_accepted = match of_join {

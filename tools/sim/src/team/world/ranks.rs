@@ -28,7 +28,7 @@ impl TeamWorld {
         if spec.is_leader && spec.machine == COORDINATOR_MACHINE {
             let mut coordinator = TeamCoordinator::new(size);
             let ticket = (COORDINATOR_MACHINE, RequestPurpose::Join(process));
-            coordinator.come(COORDINATOR_MACHINE, (spec.rank, spec.rank), size, ticket);
+            coordinator.join(COORDINATOR_MACHINE, (spec.rank, spec.rank), size, ticket);
             self.coordinator = Some(coordinator);
             return self.accept_leader(process, spec.rank);
         }
