@@ -1,9 +1,9 @@
-//! What was begun and only has to be waited for.
+//! Deferred tasks: the rest of a started access, which only has to wait for replies.
 //!
-//! An access to another machine has asked for everything when its start returns; what is left is to
-//! wait for the answers. Whoever waits for the access does that itself, and reads them from the socket:
-//! nobody has to be woken, neither for it nor by it. If nobody comes for a while, a thread waits, so
-//! that what was started goes on while its starter computes.
+//! A started access to another machine has sent all its requests when the call returns; what is left
+//! is to receive the replies. The thread that waits for the access does that itself and reads them
+//! from the socket, so that no other thread has to be woken. If no thread has waited after
+//! [`CLAIM_TIMEOUT`], a pool thread takes over, so that the access goes on while its starter computes.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,44 +14,44 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::worker_pool::{PoolTask, WorkerPool};
 
-/// How long nobody has to come until a thread does it.
-const PATIENCE: Duration = Duration::from_millis(5);
+/// The time after which a pool thread takes a deferred task.
+const CLAIM_TIMEOUT: Duration = Duration::from_millis(5);
 
-/// Something that is done once, by whoever comes first.
+/// A task that runs once, in the first thread that takes it.
 pub struct DeferredTask(Mutex<Option<PoolTask>>);
 
-/// What is left to be done, and since when; also what was done meanwhile, until somebody looks.
-struct Left {
+/// The deferred tasks with their times; also those that were taken since, until the watcher looks.
+struct DeferredQueue {
     queue: Mutex<VecDeque<(Instant, Arc<DeferredTask>)>>,
     is_more: Condvar,
-    /// Whether there is a thread that looks, when that was tried.
+    /// Whether the watcher runs; set when it is first needed.
     is_watched: OnceLock<bool>,
 }
 
-static LEFT: Left = Left {
+static DEFERRED: DeferredQueue = DeferredQueue {
     queue: Mutex::new(VecDeque::new()),
     is_more: Condvar::new(),
     is_watched: OnceLock::new(),
 };
 
 impl DeferredTask {
-    /// Leaves something to be done.
+    /// Defers a task.
     pub fn new(task: impl FnOnce() + Send + 'static) -> Arc<Self> {
         let later = Arc::new(Self(Mutex::new(Some(Box::new(task)))));
         if !is_watched() {
             later.hasten();
             return later;
         }
-        let mut queue = LEFT.queue.lock();
-        // Otherwise whoever looks has set itself a time.
+        let mut queue = DEFERRED.queue.lock();
+        // Otherwise the watcher wakes up by itself.
         if queue.is_empty() {
-            LEFT.is_more.notify_one();
+            DEFERRED.is_more.notify_one();
         }
         queue.push_back((Instant::now(), later.clone()));
         later
     }
 
-    /// Does it here, unless somebody else does.
+    /// Runs the task in this thread, unless another thread has taken it.
     pub fn run(&self) {
         let task = self.0.lock().take();
         if let Some(task) = task {
@@ -59,7 +59,7 @@ impl DeferredTask {
         }
     }
 
-    /// Lets a thread do it now, unless somebody does.
+    /// Lets a pool thread run the task now, unless another thread has taken it.
     pub fn hasten(&self) {
         let task = self.0.lock().take();
         if let Some(task) = task {
@@ -72,35 +72,35 @@ impl DeferredTask {
     }
 }
 
-/// Lets threads do all that is left.
+/// Lets pool threads run all deferred tasks.
 pub fn hasten_all() {
-    let left = std::mem::take(&mut *LEFT.queue.lock());
+    let left = std::mem::take(&mut *DEFERRED.queue.lock());
     left.iter().for_each(|(_, later)| later.hasten());
 }
 
-/// Starts the thread that looks, if it is not there; whether it is.
+/// Starts the watcher unless it runs; returns whether it runs.
 pub fn is_watched() -> bool {
-    *LEFT.is_watched.get_or_init(|| {
-        let thread = std::thread::Builder::new().name("records-later".to_owned());
+    *DEFERRED.is_watched.get_or_init(|| {
+        let thread = std::thread::Builder::new().name("records-deferred".to_owned());
         thread.spawn(watch).is_ok()
     })
 }
 
-/// Lets threads do what nobody has come for.
+/// The watcher: lets pool threads run tasks that no thread has taken in time.
 fn watch() {
-    let mut queue = LEFT.queue.lock();
+    let mut queue = DEFERRED.queue.lock();
     loop {
         let Some((since, later)) = queue.front() else {
-            LEFT.is_more.wait(&mut queue);
+            DEFERRED.is_more.wait(&mut queue);
             continue;
         };
-        let until = *since + PATIENCE;
+        let until = *since + CLAIM_TIMEOUT;
         if later.is_taken() {
             queue.pop_front();
         } else if Instant::now() < until {
-            LEFT.is_more.wait_until(&mut queue, until);
+            DEFERRED.is_more.wait_until(&mut queue, until);
         } else if let Some((_, later)) = queue.pop_front() {
-            // It may wait until others have room for it.
+            // The pool may be full, so the queue is unlocked.
             MutexGuard::unlocked(&mut queue, || later.hasten());
         }
     }
@@ -108,7 +108,7 @@ fn watch() {
 
 impl fmt::Debug for DeferredTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_taken() { "Later(taken)" } else { "Later" })
+        f.write_str(if self.is_taken() { "DeferredTask(taken)" } else { "DeferredTask" })
     }
 }
 
@@ -120,10 +120,10 @@ mod tests {
     use super::super::request::Progress;
     use super::*;
 
-    const LONG: Duration = Duration::from_secs(60);
+    const TIME_LIMIT: Duration = Duration::from_secs(60);
 
     #[test]
-    fn it_is_done_once() {
+    fn a_task_runs_once() {
         for _ in 0..100 {
             let (done, times) = channel();
             let later = DeferredTask::new(move || done.send(()).unwrap());
@@ -137,8 +137,8 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_does_it() {
-        // Now and then a thread is held up for so long that another one comes first.
+    fn the_waiting_thread_runs_the_task() {
+        // Now and then this thread is delayed so long that a pool thread comes first.
         assert!((0..100).any(|_| {
             let (done, by) = channel();
             let progress = Progress::new();
@@ -153,15 +153,15 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_does_what_is_hastened_or_what_nobody_comes_for() {
+    fn a_pool_thread_runs_a_task_that_is_hastened_or_not_waited_for() {
         let ways: [fn(&DeferredTask); 3] = [|_| {}, DeferredTask::hasten, |_| hasten_all()];
         for way in ways.into_iter().cycle().take(30) {
             let (done, by) = channel::<ThreadId>();
             let later = DeferredTask::new(move || done.send(thread::current().id()).unwrap());
             way(&later);
-            assert_ne!(by.recv_timeout(LONG).unwrap(), thread::current().id());
+            assert_ne!(by.recv_timeout(TIME_LIMIT).unwrap(), thread::current().id());
             assert!(later.is_taken());
-            // What was done is forgotten on the way.
+            // The watcher also drops tasks that were taken.
             DeferredTask::new(|| {}).run();
         }
     }
