@@ -7,7 +7,7 @@ use crate::collective::Reduction;
 /// A collective call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum TeamCall {
+pub enum CollectiveCall {
     /// A barrier.
     Barrier,
     /// A broadcast.
@@ -53,7 +53,7 @@ pub enum TeamCall {
 /// Bytes of a call on the board.
 pub const CALL_BYTES: usize = 24;
 
-impl TeamCall {
+impl CollectiveCall {
     /// Encodes the call for the board, with the number of bytes behind it.
     pub fn to_bytes(self, told: usize) -> [u8; CALL_BYTES] {
         let (kind, detail, amount) = match self {
@@ -118,7 +118,7 @@ impl TeamCall {
     }
 }
 
-impl fmt::Display for TeamCall {
+impl fmt::Display for CollectiveCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Barrier => write!(f, "a barrier"),
@@ -152,20 +152,20 @@ mod tests {
     #[test]
     fn calls_come_back_from_the_board() {
         let calls = [
-            TeamCall::Barrier,
-            TeamCall::Broadcast { root: 3, bytes: 1 << 40 },
-            TeamCall::Gather { bytes: 7 },
-            TeamCall::Reduce { reduction: Reduction::Largest, kind: 6, count: u64::MAX },
-            TeamCall::Allocate,
-            TeamCall::Mutexes,
-            TeamCall::Callback,
-            TeamCall::Array { kind: 4, element: 8, len: 1 << 50 },
-            TeamCall::Array { kind: 0, element: u32::MAX, len: 3 },
+            CollectiveCall::Barrier,
+            CollectiveCall::Broadcast { root: 3, bytes: 1 << 40 },
+            CollectiveCall::Gather { bytes: 7 },
+            CollectiveCall::Reduce { reduction: Reduction::Largest, kind: 6, count: u64::MAX },
+            CollectiveCall::Allocate,
+            CollectiveCall::Mutexes,
+            CollectiveCall::Callback,
+            CollectiveCall::Array { kind: 4, element: 8, len: 1 << 50 },
+            CollectiveCall::Array { kind: 0, element: u32::MAX, len: 3 },
         ];
         for call in calls {
-            assert_eq!(TeamCall::of_bytes(&call.to_bytes(7)), call);
-            assert_eq!(TeamCall::told_bytes(&call.to_bytes(1 << 16)), 1 << 16);
+            assert_eq!(CollectiveCall::of_bytes(&call.to_bytes(7)), call);
+            assert_eq!(CollectiveCall::told_bytes(&call.to_bytes(1 << 16)), 1 << 16);
         }
-        assert_eq!(TeamCall::of_bytes(&[9; CALL_BYTES]), TeamCall::Unknown);
+        assert_eq!(CollectiveCall::of_bytes(&[9; CALL_BYTES]), CollectiveCall::Unknown);
     }
 }

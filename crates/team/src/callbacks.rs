@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pario_net::wire::BULK_BYTES;
 use pario_net::{Bulk, FilePart, PendingReply, RecvBuffer, Responder};
 
-use crate::call::TeamCall;
+use crate::call::CollectiveCall;
 use crate::error::TeamError;
 use crate::remote::message::{DataProtocol, DataReply, DataRequest};
 use crate::team::Team;
@@ -101,7 +101,7 @@ impl Team {
         &self,
         function: impl Fn(CallbackRequest) + Send + Sync + 'static,
     ) -> Result<Callback, TeamError> {
-        let number = self.register_callback(Arc::new(function), TeamCall::Callback)?;
+        let number = self.register_callback(Arc::new(function), CollectiveCall::Callback)?;
         Ok(Callback { team: self.clone(), number })
     }
 }
@@ -197,7 +197,7 @@ impl Callback {
             return Err(TeamError::Invalid(what));
         }
         let (number, header) = (self.number, header.to_vec().into());
-        let call = DataRequest::TeamCall { number, from, target: rank, header, data };
+        let call = DataRequest::CollectiveCall { number, from, target: rank, header, data };
         let reply = team.start_request_into(rank, call, buffer)?;
         Ok(PendingCallback { team, rank, reply })
     }

@@ -24,14 +24,14 @@ const PENDING_ACCESSES: usize = 32;
 /// ignores errors.
 #[must_use = "wait for the access"]
 pub struct PendingAccess<'a> {
-    target: Option<AccessTarget>,
+    target: Option<PendingTarget>,
     chunks: VecDeque<PendingChunk>,
     /// The memory that bytes are read into.
     borrowed: PhantomData<&'a mut [u8]>,
 }
 
 /// The rank that requests go to.
-struct AccessTarget {
+struct PendingTarget {
     team: Team,
     rank: u32,
 }
@@ -52,7 +52,7 @@ impl PendingAccess<'_> {
     }
 
     fn to(segments: &Segments, rank: u32) -> Self {
-        let target = AccessTarget { team: segments.team().clone(), rank };
+        let target = PendingTarget { team: segments.team().clone(), rank };
         Self { target: Some(target), chunks: VecDeque::new(), borrowed: PhantomData }
     }
 

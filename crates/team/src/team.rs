@@ -9,7 +9,7 @@ use pario_net::{SharedMemory, SharedMemoryShape};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::board::{Board, MissingRank, SLOT_BYTES};
-use crate::call::TeamCall;
+use crate::call::CollectiveCall;
 use crate::callbacks::CallbackFn;
 use crate::error::{TeamError, some_ranks};
 use crate::free_memory;
@@ -213,7 +213,7 @@ impl Team {
     /// Makes a collective call with some bytes, at most those of a slot.
     pub(crate) fn call(
         &self,
-        call: TeamCall,
+        call: CollectiveCall,
         bytes: &[u8],
     ) -> Result<CompletedRound<'_>, TeamError> {
         let made = self.shared.created.lock();
@@ -276,7 +276,7 @@ impl Team {
     pub(crate) fn register_callback(
         &self,
         function: Arc<CallbackFn>,
-        call: TeamCall,
+        call: CollectiveCall,
     ) -> Result<u64, TeamError> {
         let met = self.call(call, &[])?;
         let mut made = met.made;
@@ -309,7 +309,8 @@ impl Team {
     ) -> Result<MutexGuard<'a, u64>, TeamError> {
         let said = wrong.map_or(&[][..], |wrong| wrong.as_bytes());
         let said = &said[..said.len().min(SLOT_BYTES)];
-        let met = self.shared.call(TeamCall::Gather { bytes: said.len() as u64 }, said, made)?;
+        let met =
+            self.shared.call(CollectiveCall::Gather { bytes: said.len() as u64 }, said, made)?;
         for (rank, said) in (0..self.size()).zip(met.all()) {
             if !said.is_empty() {
                 let said = String::from_utf8_lossy(&said);
@@ -324,7 +325,7 @@ impl Team {
 impl TeamState {
     fn call<'a>(
         &'a self,
-        call: TeamCall,
+        call: CollectiveCall,
         bytes: &[u8],
         made: MutexGuard<'a, u64>,
     ) -> Result<CompletedRound<'a>, TeamError> {
@@ -354,7 +355,7 @@ impl CompletedRound<'_> {
     pub fn all(&self) -> Vec<Vec<u8>> {
         let board = &self.shared.board;
         let told = (0..self.shared.member.size).map(|rank| match board.call(self.round, rank) {
-            TeamCall::Gather { bytes } => {
+            CollectiveCall::Gather { bytes } => {
                 let len = usize::try_from(bytes).unwrap_or(0).min(SLOT_BYTES);
                 self.of(rank, len)
             }

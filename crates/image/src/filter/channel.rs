@@ -11,7 +11,7 @@ use crate::filter::buffers::BufferPair;
 use crate::{Pixel, Sample};
 
 /// A sample in memory.
-pub(crate) trait Channel: Copy + Default + PartialEq + 'static {
+pub(crate) trait SampleChannel: Copy + Default + PartialEq + 'static {
     /// A whole number for each value, in the same order.
     type SortKey: SortKey;
 
@@ -51,7 +51,7 @@ pub(crate) trait SortKey: Copy + Default + Ord + 'static {
     }
 }
 
-impl Channel for u8 {
+impl SampleChannel for u8 {
     type SortKey = u8;
 
     const WHITE: f64 = 255.0;
@@ -82,7 +82,7 @@ impl Channel for u8 {
     }
 }
 
-impl Channel for u16 {
+impl SampleChannel for u16 {
     type SortKey = u16;
 
     const WHITE: f64 = 65_535.0;
@@ -114,7 +114,7 @@ impl Channel for u16 {
     }
 }
 
-impl Channel for i8 {
+impl SampleChannel for i8 {
     type SortKey = u8;
 
     const WHITE: f64 = 127.0;
@@ -146,7 +146,7 @@ impl Channel for i8 {
     }
 }
 
-impl Channel for i16 {
+impl SampleChannel for i16 {
     type SortKey = u16;
 
     const WHITE: f64 = 32_767.0;
@@ -179,7 +179,7 @@ impl Channel for i16 {
     }
 }
 
-impl Channel for f32 {
+impl SampleChannel for f32 {
     type SortKey = i32;
 
     const WHITE: f64 = 1.0;

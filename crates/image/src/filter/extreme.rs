@@ -7,7 +7,7 @@
 
 use crate::Sample;
 use crate::filter::buffers::BufferPair;
-use crate::filter::channel::{Channel, SortKey};
+use crate::filter::channel::{SampleChannel, SortKey};
 use crate::filter::{FilterBuffers, PaddedTile};
 
 pub(crate) fn erode(radius: u32, padded: &PaddedTile, buffers: &mut FilterBuffers) -> Vec<u8> {
@@ -30,7 +30,7 @@ pub(crate) fn dilate(radius: u32, padded: &PaddedTile, buffers: &mut FilterBuffe
     }
 }
 
-fn square<T: Channel>(
+fn square<T: SampleChannel>(
     radius: u32,
     padded: &PaddedTile,
     buffers: &mut FilterBuffers,
@@ -51,7 +51,11 @@ fn square<T: Channel>(
 }
 
 /// Loads the keys of a tile and of `radius` pixels of its border, row by row.
-pub(crate) fn load_keys<T: Channel>(padded: &PaddedTile, radius: u32, keys: &mut Vec<T::SortKey>) {
+pub(crate) fn load_keys<T: SampleChannel>(
+    padded: &PaddedTile,
+    radius: u32,
+    keys: &mut Vec<T::SortKey>,
+) {
     keys.clear();
     let mut values = Vec::new();
     for row in padded.rows(radius, radius) {

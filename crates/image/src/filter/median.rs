@@ -6,7 +6,7 @@
 //! by counting.
 
 use crate::Sample;
-use crate::filter::channel::{Channel, SortKey};
+use crate::filter::channel::{SampleChannel, SortKey};
 use crate::filter::extreme::load_keys;
 use crate::filter::{FilterBuffers, PaddedTile, rank};
 
@@ -32,7 +32,7 @@ pub(crate) fn apply(radius: u32, padded: &PaddedTile, buffers: &mut FilterBuffer
     }
 }
 
-fn small_bytes<T: Channel<SortKey = u8>>(
+fn small_bytes<T: SampleChannel<SortKey = u8>>(
     radius: u32,
     padded: &PaddedTile,
     buffers: &mut FilterBuffers,
@@ -45,7 +45,7 @@ fn small_bytes<T: Channel<SortKey = u8>>(
     compared(radius, padded, keys, |key| T::of_key(key.to_le_bytes()[0]))
 }
 
-fn small_words<T: Channel<SortKey = u16>>(
+fn small_words<T: SampleChannel<SortKey = u16>>(
     radius: u32,
     padded: &PaddedTile,
     buffers: &mut FilterBuffers,
@@ -54,7 +54,7 @@ fn small_words<T: Channel<SortKey = u16>>(
     compared(radius, padded, &mut buffers.words.front, T::of_key)
 }
 
-fn compared<K: SortKey, T: Channel>(
+fn compared<K: SortKey, T: SampleChannel>(
     radius: u32,
     padded: &PaddedTile,
     keys: &mut Vec<K>,
@@ -69,7 +69,7 @@ fn compared<K: SortKey, T: Channel>(
 }
 
 /// Computes the medians of squares with this side and N samples.
-fn square<K: SortKey, T: Channel, const N: usize>(
+fn square<K: SortKey, T: SampleChannel, const N: usize>(
     side: usize,
     padded: &PaddedTile,
     keys: &[K],

@@ -6,7 +6,7 @@ mod numbers;
 
 use std::fmt;
 
-use crate::call::TeamCall;
+use crate::call::CollectiveCall;
 use crate::error::TeamError;
 use crate::pending_access::PendingAccesses;
 use crate::segments::{LocalMemory, Segments};
@@ -62,7 +62,7 @@ impl Team {
     ) -> Result<RawArray, TeamError> {
         // A rank with invalid arguments still makes the call, so that the others learn of it.
         let told = u32::try_from(element).unwrap_or(u32::MAX);
-        drop(self.call(TeamCall::Array { kind, element: told, len }, &[])?);
+        drop(self.call(CollectiveCall::Array { kind, element: told, len }, &[])?);
         let layout = ArrayLayout::new(len, element, self.size())?;
         let segments = self.segments(layout.bytes_of(self.rank()))?;
         Ok(RawArray { segments, layout, name })

@@ -87,7 +87,7 @@ fn handle(incoming: IncomingRequest<DataProtocol>, board: &Arc<Board>, registry:
             // Without a thread the responder is dropped, and the client gets an error.
             let _ = thread.spawn(wait);
         }
-        DataRequest::TeamCall { number, from, target, header, data } => {
+        DataRequest::CollectiveCall { number, from, target, header, data } => {
             let call = CallbackRequest::new((from, target), header, data, responder);
             let function = registry.callbacks.read().get(&number).cloned();
             let Some(function) = function else {
@@ -171,7 +171,7 @@ fn perform(
             registry.memory(memory)?.release();
             Ok(DataReply::Done)
         }
-        DataRequest::Lock { .. } | DataRequest::TeamCall { .. } => Err(outside()),
+        DataRequest::Lock { .. } | DataRequest::CollectiveCall { .. } => Err(outside()),
     }
 }
 

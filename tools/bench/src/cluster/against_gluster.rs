@@ -11,7 +11,7 @@ use anyhow::Result;
 use super::gluster::Gluster;
 use super::measured_file::Direction;
 use super::node::NodeProcess;
-use super::workers::{AccessOrder, WorkerJob, WorkerProcesses};
+use super::workers::{PieceOrder, WorkerJob, WorkerProcesses};
 use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
@@ -41,9 +41,9 @@ pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let node = NodeProcess::start(&dir.join("node"))?;
     let mut ours = WorkerProcesses::of_cluster(&node.unix_address()?, 4)?;
     for (order, piece_bytes) in
-        [(AccessOrder::Stream, STREAM_BYTES), (AccessOrder::Random, RANDOM_BYTES)]
+        [(PieceOrder::Stream, STREAM_BYTES), (PieceOrder::Random, RANDOM_BYTES)]
     {
-        let word = if order == AccessOrder::Stream { "stream" } else { "random-64k" };
+        let word = if order == PieceOrder::Stream { "stream" } else { "random-64k" };
         let base = |process: u64, processes: u64| WorkerJob {
             is_preparation: true,
             direction: Direction::Write,

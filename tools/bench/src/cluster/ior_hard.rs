@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use super::measured_file::Direction;
 use super::node::NodeProcess;
-use super::workers::{AccessOrder, WorkerJob, WorkerProcesses};
+use super::workers::{PieceOrder, WorkerJob, WorkerProcesses};
 use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
@@ -37,7 +37,7 @@ pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let prepare = |direction| WorkerJob {
         is_preparation: true,
         direction,
-        order: AccessOrder::Stream,
+        order: PieceOrder::Stream,
         piece_bytes: RECORD_BYTES,
         first: 0,
         step: 1,

@@ -23,7 +23,7 @@ pub const ROLE: PartnerRole = PartnerRole { name: "cluster-worker", run: serve }
 
 /// The order in which a process visits its pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccessOrder {
+pub enum PieceOrder {
     /// Ascending.
     Stream,
     /// Each piece once, at random.
@@ -38,7 +38,7 @@ pub struct WorkerJob {
     /// The direction of the bytes.
     pub direction: Direction,
     /// The order of the pieces.
-    pub order: AccessOrder,
+    pub order: PieceOrder,
     /// The bytes of a piece.
     pub piece_bytes: usize,
     /// The first piece of the file that belongs to the process.
@@ -59,8 +59,8 @@ pub struct WorkerJob {
 impl fmt::Display for WorkerJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let order = match self.order {
-            AccessOrder::Stream => "stream",
-            AccessOrder::Random => "random",
+            PieceOrder::Stream => "stream",
+            PieceOrder::Random => "random",
         };
         write!(
             f,
@@ -92,8 +92,8 @@ impl FromStr for WorkerJob {
                 other => bail!("{other} is not a direction"),
             },
             order: match next_word::<String>(words)?.as_str() {
-                "stream" => AccessOrder::Stream,
-                "random" => AccessOrder::Random,
+                "stream" => PieceOrder::Stream,
+                "random" => PieceOrder::Random,
                 other => bail!("{other} is not an order"),
             },
             piece_bytes: next_word(words)?,
@@ -111,7 +111,7 @@ impl WorkerJob {
     fn places(&self) -> Vec<u64> {
         let mut places: Vec<u64> =
             (0..self.count).map(|number| self.first + number * self.step).collect();
-        if self.order == AccessOrder::Random {
+        if self.order == PieceOrder::Random {
             fastrand::Rng::with_seed(self.first + 9).shuffle(&mut places);
         }
         places
@@ -243,7 +243,7 @@ mod tests {
         let job = WorkerJob {
             is_preparation: false,
             direction: Direction::Write,
-            order: AccessOrder::Random,
+            order: PieceOrder::Random,
             piece_bytes: 47_008,
             first: 3,
             step: 4,

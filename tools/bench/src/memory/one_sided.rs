@@ -130,7 +130,7 @@ fn serve(words: &[String]) -> Result<()> {
     let team = member.meet()?;
     let segments = team.segments(LARGEST_BYTES)?;
     let counters = team.segments(8)?;
-    let mut memory = CallerBuffers::new();
+    let mut memory = OneSidedBuffers::new();
     let mut expected = 0;
     let is_first = member.rank() == 0;
     member.take_turns(|line, begin| {
@@ -154,12 +154,12 @@ fn serve(words: &[String]) -> Result<()> {
 }
 
 /// The memory of the calling process.
-struct CallerBuffers {
+struct OneSidedBuffers {
     numbers: Vec<f64>,
     bytes: Vec<u8>,
 }
 
-impl CallerBuffers {
+impl OneSidedBuffers {
     fn new() -> Self {
         let count = u32::try_from(LARGEST_BYTES / 8).unwrap_or(0);
         let numbers: Vec<f64> = (0..count).map(f64::from).collect();

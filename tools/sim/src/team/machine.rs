@@ -17,7 +17,7 @@ pub struct SimulatedMachine {
     /// The rank and the process of the leader.
     pub leader: u32,
     pub leader_process: usize,
-    pub state: LeaderState,
+    pub state: LeaderStage,
     /// The board, as the leader sees it.
     pub board: Board,
     pub reporter: MachineReporter,
@@ -51,7 +51,7 @@ pub struct SimulatedMachine {
 
 /// The state of a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeaderState {
+pub enum LeaderStage {
     /// It was not started, or waits for the coordinator to accept it.
     Joining,
     Serving,
@@ -113,7 +113,7 @@ impl SimulatedMachine {
             size,
             leader,
             leader_process,
-            state: LeaderState::Joining,
+            state: LeaderStage::Joining,
             board,
             reporter: MachineReporter::new(size),
             seen: None,
@@ -139,7 +139,7 @@ impl SimulatedMachine {
     }
 
     pub fn is_serving(&self) -> bool {
-        self.state == LeaderState::Serving
+        self.state == LeaderStage::Serving
     }
 
     /// Whether the reporter has something new to look at.

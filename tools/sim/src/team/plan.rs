@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 use pario_team::simulation::SLOT_BYTES;
-use pario_team::{Reduction, TeamCall};
+use pario_team::{CollectiveCall, Reduction};
 
 /// A team: its machines, its processes, and the programs of its ranks.
 pub struct TeamPlan {
@@ -12,7 +12,7 @@ pub struct TeamPlan {
     /// The number of machines; the coordinator runs on the first.
     pub machines: usize,
     /// The processes, leaders before the others of their machine.
-    pub processes: Vec<ProcessSpec>,
+    pub processes: Vec<PlannedProcess>,
     /// The calls of each rank.
     pub programs: Vec<Vec<RoundCall>>,
     /// The number of the first round.
@@ -21,7 +21,7 @@ pub struct TeamPlan {
 
 /// The rank that a process claims, and its machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProcessSpec {
+pub struct PlannedProcess {
     pub rank: u32,
     pub machine: usize,
     pub is_leader: bool,
@@ -30,7 +30,7 @@ pub struct ProcessSpec {
 /// The call of a rank in a round, and the bytes that it sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoundCall {
-    pub call: TeamCall,
+    pub call: CollectiveCall,
     pub bytes: Vec<u8>,
 }
 
@@ -46,7 +46,7 @@ impl TeamPlan {
         for (machine, count) in counts.into_iter().enumerate() {
             for number in 0..count {
                 let Some(rank) = ranks.pop() else { break };
-                processes.push(ProcessSpec { rank, machine, is_leader: number == 0 });
+                processes.push(PlannedProcess { rank, machine, is_leader: number == 0 });
             }
         }
         // Some processes claim a rank that another process has, some of them as leaders.
@@ -55,7 +55,7 @@ impl TeamPlan {
             let is_leader = rng.bool();
             let machine = if is_leader { machines } else { rng.usize(0..machines) };
             machines += usize::from(is_leader);
-            processes.push(ProcessSpec { rank, machine, is_leader });
+            processes.push(PlannedProcess { rank, machine, is_leader });
         }
         let programs = programs(rng, size);
         // The numbers of rounds wrap around.
@@ -83,25 +83,25 @@ fn programs(rng: &mut Rng, size: u32) -> Vec<Vec<RoundCall>> {
     programs
 }
 
-fn any_call(rng: &mut Rng, size: u32) -> TeamCall {
+fn any_call(rng: &mut Rng, size: u32) -> CollectiveCall {
     match rng.u8(0..6) {
-        0 => TeamCall::Barrier,
-        1 => TeamCall::Broadcast { root: rng.u32(0..size), bytes: rng.u64(0..40) },
-        2 => TeamCall::Reduce { reduction: Reduction::Sum, kind: 6, count: rng.u64(0..5) },
-        3 => TeamCall::Allocate,
-        _ => TeamCall::Gather { bytes: 0 },
+        0 => CollectiveCall::Barrier,
+        1 => CollectiveCall::Broadcast { root: rng.u32(0..size), bytes: rng.u64(0..40) },
+        2 => CollectiveCall::Reduce { reduction: Reduction::Sum, kind: 6, count: rng.u64(0..5) },
+        3 => CollectiveCall::Allocate,
+        _ => CollectiveCall::Gather { bytes: 0 },
     }
 }
 
 /// Adds random bytes to a call, as many as it takes.
-fn round_call(rng: &mut Rng, rank: u32, call: TeamCall) -> RoundCall {
+fn round_call(rng: &mut Rng, rank: u32, call: CollectiveCall) -> RoundCall {
     let (call, len) = match call {
-        TeamCall::Broadcast { root, bytes } => (call, if root == rank { bytes } else { 0 }),
-        TeamCall::Reduce { count, .. } => (call, count * 8),
-        TeamCall::Gather { .. } => {
+        CollectiveCall::Broadcast { root, bytes } => (call, if root == rank { bytes } else { 0 }),
+        CollectiveCall::Reduce { count, .. } => (call, count * 8),
+        CollectiveCall::Gather { .. } => {
             let is_large = rng.u16(0..2000) == 0;
             let bytes = if is_large { SLOT_BYTES as u64 } else { rng.u64(0..40) };
-            (TeamCall::Gather { bytes }, bytes)
+            (CollectiveCall::Gather { bytes }, bytes)
         }
         other => (other, 0),
     };

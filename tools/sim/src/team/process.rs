@@ -2,11 +2,11 @@
 
 use pario_team::simulation::Board;
 
-use super::plan::{ProcessSpec, RoundCall};
+use super::plan::{PlannedProcess, RoundCall};
 
 /// A process of the job.
 pub struct SimulatedProcess {
-    pub spec: ProcessSpec,
+    pub spec: PlannedProcess,
     pub stage: ProcessStage,
     /// The board of its machine, as it sees it.
     pub board: Option<Board>,
@@ -55,7 +55,7 @@ pub enum Stall {
 }
 
 impl SimulatedProcess {
-    pub fn new(spec: ProcessSpec, program: Vec<RoundCall>) -> Self {
+    pub fn new(spec: PlannedProcess, program: Vec<RoundCall>) -> Self {
         Self {
             spec,
             stage: ProcessStage::NotStarted,

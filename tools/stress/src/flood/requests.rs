@@ -28,7 +28,7 @@ struct FloodClient {
 
 /// The results of the requests of a flood.
 #[derive(Default)]
-struct RequestCounts {
+struct FloodCounts {
     done: u64,
     refused: u64,
     /// The text of one refusal by a limit.
@@ -60,7 +60,7 @@ impl FloodClient {
     }
 
     /// Sends a batch of requests, and waits for all replies.
-    fn batch(&self, counts: &mut RequestCounts, request: impl Fn(u64) -> Request) -> Result<()> {
+    fn batch(&self, counts: &mut FloodCounts, request: impl Fn(u64) -> Request) -> Result<()> {
         let started: Vec<_> = (0..BATCH).map(|number| self.start(request(number))).collect();
         for pending in started {
             match pending?.wait()?.result {
@@ -90,7 +90,7 @@ impl Drop for FloodClient {
     }
 }
 
-impl RequestCounts {
+impl FloodCounts {
     fn to_line(self) -> String {
         let limit = self.limit.map_or_else(String::new, |limit| format!(" (for example: {limit})"));
         format!("{} requests done, {} refused{limit}", self.done, self.refused)
@@ -105,7 +105,7 @@ fn open() -> Request {
 /// Sends cheap requests.
 pub fn send_requests(socket: &Path, end: Instant) -> Result<String> {
     let client = FloodClient::connect(socket)?;
-    let mut counts = RequestCounts::default();
+    let mut counts = FloodCounts::default();
     while Instant::now() < end {
         client.batch(&mut counts, |number| match number % 50 {
             0 => Request::Status,
@@ -117,7 +117,7 @@ pub fn send_requests(socket: &Path, end: Instant) -> Result<String> {
 
 /// Opens files and closes none, far beyond the limit of a user; then it connects again.
 pub fn open_files(socket: &Path, end: Instant) -> Result<String> {
-    let mut counts = RequestCounts::default();
+    let mut counts = FloodCounts::default();
     while Instant::now() < end {
         let client = FloodClient::connect(socket)?;
         for _ in 0..25 {
@@ -132,7 +132,7 @@ pub fn open_files(socket: &Path, end: Instant) -> Result<String> {
 
 /// Locks every second byte of a file.
 pub fn take_locks(socket: &Path, end: Instant) -> Result<String> {
-    let mut counts = RequestCounts::default();
+    let mut counts = FloodCounts::default();
     while Instant::now() < end {
         let client = FloodClient::connect(socket)?;
         // Another flood of this user may hold all handles of the user.
@@ -161,7 +161,7 @@ pub fn take_locks(socket: &Path, end: Instant) -> Result<String> {
 
 /// Claims huge jobs, distant rounds and long lists.
 pub fn claim_resources(socket: &Path, end: Instant) -> Result<String> {
-    let mut counts = RequestCounts::default();
+    let mut counts = FloodCounts::default();
     let mut waiting = 0;
     while Instant::now() < end {
         let client = FloodClient::connect(socket)?;

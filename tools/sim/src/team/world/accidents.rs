@@ -1,7 +1,7 @@
 //! Accidents: ranks, leaders and the coordinator are killed, and links are cut.
 
 use super::{COORDINATOR_MACHINE, TeamEvent, TeamWorld};
-use crate::team::machine::LeaderState;
+use crate::team::machine::LeaderStage;
 use crate::team::process::{ProcessStage, SimulatedProcess};
 
 impl TeamWorld {
@@ -62,7 +62,7 @@ impl TeamWorld {
         let machine = &mut self.machines[number];
         let process = machine.leader_process;
         machine.link.lose_leader(&mut self.rng);
-        self.after_leader_end(number, LeaderState::Killed);
+        self.after_leader_end(number, LeaderStage::Killed);
         if self.processes[process].is_alive() {
             self.set(process, ProcessStage::Killed);
         }

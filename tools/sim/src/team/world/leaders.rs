@@ -5,7 +5,7 @@ use pario_team::simulation::{CoordinatorReply, CoordinatorRequest, RoundEnd};
 
 use super::{COORDINATOR_MACHINE, TeamWorld};
 use crate::team::machine::{
-    LeaderState, RequestPurpose, SimulatedMachine, ToCoordinator, ToLeader,
+    LeaderStage, RequestPurpose, SimulatedMachine, ToCoordinator, ToLeader,
 };
 use crate::team::process::ProcessStage;
 
@@ -77,7 +77,7 @@ impl TeamWorld {
                         self.set(process, ProcessStage::Refused);
                     }
                 } else {
-                    machine.state = LeaderState::Refused;
+                    machine.state = LeaderStage::Refused;
                     let process = machine.leader_process;
                     self.set(process, ProcessStage::Refused);
                 }
@@ -117,7 +117,7 @@ impl TeamWorld {
         let spec = self.processes[process].spec;
         let machine = &mut self.machines[spec.machine];
         if spec.is_leader {
-            machine.state = LeaderState::Refused;
+            machine.state = LeaderStage::Refused;
             machine.link.close();
         } else {
             machine.joining = None;
@@ -155,7 +155,7 @@ impl TeamWorld {
     }
 
     /// Ends a leader: its reporter reports everything first.
-    pub(super) fn end_leader(&mut self, number: usize, state: LeaderState) {
+    pub(super) fn end_leader(&mut self, number: usize, state: LeaderStage) {
         let machine = &mut self.machines[number];
         machine.is_looking = false;
         machine.look();
@@ -175,7 +175,7 @@ impl TeamWorld {
     }
 
     /// Stops the leader of a machine. Its ranks notice later.
-    pub(super) fn after_leader_end(&mut self, number: usize, state: LeaderState) {
+    pub(super) fn after_leader_end(&mut self, number: usize, state: LeaderStage) {
         let machine = &mut self.machines[number];
         machine.state = state;
         machine.received.clear();

@@ -13,7 +13,7 @@ use fastrand::Rng;
 use pario_team::simulation::TeamCoordinator;
 
 use super::TeamRun;
-use super::machine::{LeaderState, RequestPurpose, SimulatedMachine, ToLeader};
+use super::machine::{LeaderStage, RequestPurpose, SimulatedMachine, ToLeader};
 use super::model::TeamModel;
 use super::plan::TeamPlan;
 use super::process::{ProcessStage, SimulatedProcess, Stall};
@@ -102,7 +102,7 @@ impl TeamWorld {
         let mut machines = Vec::new();
         for machine in 0..count {
             let is_leader =
-                |spec: &super::plan::ProcessSpec| spec.machine == machine && spec.is_leader;
+                |spec: &super::plan::PlannedProcess| spec.machine == machine && spec.is_leader;
             let process = specs.iter().position(is_leader).context("a machine has a leader")?;
             machines.push(SimulatedMachine::new(
                 (specs[process].rank, process),
@@ -255,7 +255,7 @@ impl TeamWorld {
                     machine.board.on_process_gone(rank);
                 }
             }
-            TeamEvent::End(machine) => self.end_leader(machine, LeaderState::Ended),
+            TeamEvent::End(machine) => self.end_leader(machine, LeaderStage::Ended),
             TeamEvent::Kill(process) => self.kill(process),
             TeamEvent::KillLeader(machine) => self.kill_leader(machine),
             TeamEvent::Cut(machine) => self.cut(machine),

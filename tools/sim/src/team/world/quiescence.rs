@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 
 use super::{COORDINATOR_MACHINE, TeamEvent, TeamWorld};
-use crate::team::machine::LeaderState;
+use crate::team::machine::LeaderStage;
 use crate::team::process::ProcessStage;
 
 impl TeamWorld {
@@ -64,11 +64,11 @@ impl TeamWorld {
             let is_over = !process.is_alive() && process.stage != ProcessStage::NotStarted;
             ensure!(is_over, "rank {rank} is left behind: {:?}", process.stage);
         }
-        let is_coordinator_lost = self.machines[COORDINATOR_MACHINE].state == LeaderState::Killed;
+        let is_coordinator_lost = self.machines[COORDINATOR_MACHINE].state == LeaderStage::Killed;
         for (number, machine) in self.machines.iter().enumerate() {
             let state = machine.state;
             ensure!(!machine.is_serving(), "the leader of machine {number} waits for ever");
-            if state != LeaderState::Ended {
+            if state != LeaderStage::Ended {
                 continue;
             }
             let board = &machine.board;

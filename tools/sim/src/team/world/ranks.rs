@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use pario_team::simulation::{CoordinatorRequest, MissingRank, NewsFeed, TeamCoordinator};
 
 use super::{COORDINATOR_MACHINE, TeamWorld};
-use crate::team::machine::{LeaderState, RequestPurpose};
+use crate::team::machine::{LeaderStage, RequestPurpose};
 use crate::team::process::{ProcessStage, SimulatedProcess};
 
 impl TeamWorld {
@@ -15,9 +15,9 @@ impl TeamWorld {
             && !process.is_stalled()
             && if process.spec.is_leader {
                 // Leaders of other machines wait for the coordinator.
-                is_coordinator || self.machines[COORDINATOR_MACHINE].state != LeaderState::Joining
+                is_coordinator || self.machines[COORDINATOR_MACHINE].state != LeaderStage::Joining
             } else {
-                machine.state != LeaderState::Joining && machine.joining.is_none()
+                machine.state != LeaderStage::Joining && machine.joining.is_none()
             }
     }
 
@@ -44,7 +44,7 @@ impl TeamWorld {
         };
         if is_refused {
             if spec.is_leader {
-                machine.state = LeaderState::Refused;
+                machine.state = LeaderStage::Refused;
             }
             self.set(process, ProcessStage::Refused);
             return Ok(());
@@ -72,7 +72,7 @@ impl TeamWorld {
             machine.has_joined = true;
             self.model.decide(spec.rank, (process, spec.rank), true)?;
         }
-        machine.state = LeaderState::Serving;
+        machine.state = LeaderStage::Serving;
         machine.news_feed = Some(NewsFeed::new(spec.rank, coordinator));
         machine.request_news();
         self.processes[process].board = Some(machine.board_of(spec.rank));
@@ -204,7 +204,7 @@ impl TeamWorld {
     pub(super) fn give_up(&mut self, number: usize) {
         let spec = self.processes[number].spec;
         if spec.is_leader {
-            self.end_leader(spec.machine, LeaderState::GivenUp);
+            self.end_leader(spec.machine, LeaderStage::GivenUp);
         }
         self.leave(number);
     }
