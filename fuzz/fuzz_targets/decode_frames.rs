@@ -1,5 +1,5 @@
-//! Any bytes as what comes over a link: an error or packets, the same however the bytes are cut,
-//! and never more memory than the limits allow.
+//! Decodes any bytes as the input of a link: an error or packets, the same however the bytes are
+//! cut, and never more memory than the limits allow.
 
 #![no_main]
 

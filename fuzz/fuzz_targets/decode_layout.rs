@@ -1,4 +1,4 @@
-//! Any bytes as a layout: an error, or a layout that encodes to the same bytes.
+//! Decodes any bytes as a layout: an error, or a layout that encodes to the same bytes.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! What clients, nodes and files of a node may contain: no bytes make decoding panic, and what was
-//! decoded encodes to something that decodes to the same.
+//! Decodes any bytes as messages of clients and nodes and as files of a node: decoding never
+//! panics, and a decoded value encodes to bytes that decode to the same value.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -14,10 +14,10 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(same.request, question.request);
         assert_eq!(same.data, question.data);
     }
-    if let Ok(answer) = postcard::from_bytes::<ReplyMessage<Vec<u8>>>(bytes) {
-        let again = postcard::to_allocvec(&answer).expect("it was decoded");
+    if let Ok(message) = postcard::from_bytes::<ReplyMessage<Vec<u8>>>(bytes) {
+        let again = postcard::to_allocvec(&message).expect("it was decoded");
         let same: ReplyMessage<Vec<u8>> = postcard::from_bytes(&again).expect("it was encoded");
-        assert_eq!(same.result, answer.result);
+        assert_eq!(same.result, message.result);
     }
     let _ = postcard::from_bytes::<DescriptorRequest>(bytes);
     let _ = postcard::from_bytes::<ClusterMap>(bytes);

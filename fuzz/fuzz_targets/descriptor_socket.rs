@@ -1,5 +1,5 @@
-//! Any bytes at the descriptor socket of a real node, whole requests and parts of them: a refusal
-//! or the end of the connection, and a fresh caller is answered.
+//! Sends any bytes to the descriptor socket of a real node, whole requests and parts of them: the
+//! node refuses or closes the connection, and serves a fresh caller.
 #![no_main]
 
 mod peer;
@@ -12,16 +12,16 @@ use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use pario_net::DescriptorClient;
-use peer::Fuzzed;
+use peer::FuzzedNode;
 
 fuzz_target!(|input: (u8, Vec<Vec<u8>>)| {
     let (what, requests) = input;
-    let node = Fuzzed::node("descriptors");
+    let node = FuzzedNode::node("descriptors");
     let path = PathBuf::from(format!("{}-files", node.socket.display()));
     let mut stream = UnixStream::connect(&path).expect("the node listens");
     stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket takes a timeout");
     for (number, request) in requests.iter().enumerate() {
-        // Most have the length that they say; one of them, perhaps, another one.
+        // Most requests have the announced length; one of them may have another.
         let len = u32::try_from(request.len()).unwrap_or(0);
         let said = if usize::from(what) == number { len.wrapping_mul(77) ^ 1 } else { len };
         if stream.write_all(&[&said.to_le_bytes()[..], request].concat()).is_err() {
@@ -34,7 +34,7 @@ fuzz_target!(|input: (u8, Vec<Vec<u8>>)| {
     let is_silent = ended.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
     assert!(!is_silent, "the node leaves a caller without an end");
 
-    // What is no request is refused, also for one that comes after all this.
+    // The node refuses an invalid request of a fresh caller as well.
     let mut fresh = DescriptorClient::connect(&path).expect("the node listens");
     assert!(fresh.request(b"").expect("the node answers").is_err());
 });

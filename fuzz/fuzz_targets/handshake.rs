@@ -1,5 +1,5 @@
-//! Any bytes in place of a handshake, said by a caller to a node and by a host to a client: a
-//! refusal or a link in bounded time, and the node goes on.
+//! Sends any bytes in place of a handshake, as a caller to a node and as a host to a client: the
+//! result is a refusal or a link in bounded time, and the node goes on.
 #![no_main]
 
 mod peer;
@@ -12,26 +12,26 @@ use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use pario_net::{Address, Options, Space};
-use peer::{Fuzzed, hello, proof};
+use peer::{FuzzedNode, hello, proof};
 
-/// Every so often a fresh client looks whether the node answers.
-const LOOK_EVERY: u32 = 64;
-/// Every so often the bytes are those of a host.
+/// Runs between two checks that the node serves a fresh client.
+const CHECK_EVERY: u32 = 64;
+/// Runs between two in which the bytes are those of a host.
 const HOST_EVERY: u32 = 16;
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (what, bytes) = input;
-    let node = Fuzzed::node("handshake");
+    let node = FuzzedNode::node("handshake");
     let run = RUNS.fetch_add(1, Ordering::Relaxed);
     if run % HOST_EVERY == 0 {
-        say_as_host(node, what, bytes);
+        send_as_host(node, what, bytes);
     }
     let mut stream = UnixStream::connect(&node.socket).expect("the node listens");
     stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket takes a timeout");
     let own = hello();
-    // Bytes alone, behind a part of a good hello, in place of a part of it, or as the proof.
+    // The bytes alone, behind a part of a good hello, in place of a part of it, or as the proof.
     match what % 4 {
         0 => drop(stream.write_all(bytes)),
         1 => {
@@ -58,7 +58,7 @@ fuzz_target!(|input: (u8, &[u8])| {
         }
     }
     let _ = stream.shutdown(Shutdown::Write);
-    // It ends the connection, whatever it said before.
+    // The node closes the connection after any of these bytes.
     let mut said = Vec::new();
     let ended = stream.read_to_end(&mut said);
     assert!(
@@ -68,13 +68,13 @@ fuzz_target!(|input: (u8, &[u8])| {
                 .is_err_and(|error| { error.kind() != std::io::ErrorKind::WouldBlock }),
         "the node leaves a caller without an end"
     );
-    if run % LOOK_EVERY == 0 {
-        node.still_answers();
+    if run % CHECK_EVERY == 0 {
+        node.check_serves();
     }
 });
 
-/// A client joins a host that says these bytes.
-fn say_as_host(node: &Fuzzed, what: u8, bytes: &[u8]) {
+/// Lets a client join a host that sends these bytes.
+fn send_as_host(node: &FuzzedNode, what: u8, bytes: &[u8]) {
     let path = node.socket.with_extension("host");
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path).expect("the path is free");

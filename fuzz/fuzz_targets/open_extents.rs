@@ -1,8 +1,8 @@
-//! An extent subfile whose files were changed in any way: opening and using it gives errors or
-//! data, never a panic, and never takes for ever.
+//! Changes the files of an extent subfile in any way: opening and using it gives errors or data,
+//! never a panic, in bounded time.
 //!
-//! The input is a list of edits of a well-formed disk. Since a checksum would stop nearly all of
-//! them at once, an edit may also put the checksum right that covers it.
+//! The input is a list of edits of a well-formed disk. A checksum would stop nearly all of them at
+//! once, so an edit may also correct the checksum that covers it.
 
 #![no_main]
 
@@ -81,7 +81,7 @@ fn apply(memory: &MemoryMedium, edit: &[u8]) {
     memory.set_bytes(path, bytes).unwrap();
 }
 
-fn use_it(memory: &MemoryMedium) -> Result<(), StoreError> {
+fn use_subfile(memory: &MemoryMedium) -> Result<(), StoreError> {
     let disk = Disk::open_on(Arc::new(memory.clone()), options())?;
     for found in disk.subfiles()? {
         let _ = found.description;
@@ -108,8 +108,8 @@ fuzz_target!(|input: &[u8]| {
     for edit in input.chunks_exact(EDIT_BYTES).take(24) {
         apply(&memory, edit);
     }
-    let _ = use_it(&memory);
+    let _ = use_subfile(&memory);
     memory.kill();
-    let _ = use_it(&memory);
+    let _ = use_subfile(&memory);
     let _ = memory.space();
 });

@@ -14,22 +14,22 @@ use pario_server::Node;
 use pario_server::config::Config;
 use serde::{Deserialize, Serialize};
 
-/// How long an answer may take: far longer than it ever does.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The time limit of a reply, far longer than any takes.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// The node, which is started once.
-pub struct Fuzzed {
+/// The fuzzed node, which is started once.
+pub struct FuzzedNode {
     pub socket: PathBuf,
     _node: Node,
 }
 
-impl Fuzzed {
+impl FuzzedNode {
     /// The node of this process, with its data in a directory for temporary files.
     pub fn node(target: &str) -> &'static Self {
-        static NODE: OnceLock<Fuzzed> = OnceLock::new();
+        static NODE: OnceLock<FuzzedNode> = OnceLock::new();
         NODE.get_or_init(|| {
             let dir = std::env::temp_dir().join(format!("pario-fuzz-{target}"));
-            // What an earlier run left.
+            // Removes the data of an earlier run.
             let _ = std::fs::remove_dir_all(&dir);
             std::fs::create_dir_all(&dir).expect("the directory can be made");
             let mut config = Config::alone(&dir.join("data"));
@@ -40,8 +40,8 @@ impl Fuzzed {
         })
     }
 
-    /// A fresh client is served as if nothing had happened.
-    pub fn still_answers(&self) {
+    /// Checks that the node serves a fresh client.
+    pub fn check_serves(&self) {
         let address = format!("unix={}", self.socket.display());
         let cluster = Cluster::connect(&address).expect("the node takes a client");
         cluster.list("/").expect("the node answers").count();
@@ -60,7 +60,7 @@ pub enum Control {
     Leave { channel: u32 },
     Gone { channel: u32 },
     Credit { channel: u32, bytes: u64 },
-    Answer { request: u64, answer: Answer },
+    Reply { request: u64, reply: ControlReply },
     Ping,
 }
 
@@ -73,7 +73,7 @@ pub struct PortInfo {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Answer {
+pub enum ControlReply {
     Done,
     Taken { owner: String },
     Found { port: PortInfo, space: SpaceId, space_name: String, address: Address },
@@ -82,15 +82,15 @@ pub enum Answer {
     OtherKind { kind: String },
 }
 
-/// A peer that was let in and has a channel for requests.
+/// A peer that has completed the handshake and has a channel for requests.
 pub struct Peer {
     pub stream: UnixStream,
     pub channel: u32,
     assembler: Assembler,
 }
 
-/// The channel on which the peer wants answers.
-pub const ANSWERS: u32 = 7;
+/// The channel on which the peer expects replies.
+pub const REPLY_CHANNEL: u32 = 7;
 
 /// The hello of a space without a key.
 pub fn hello() -> Vec<u8> {
@@ -100,7 +100,7 @@ pub fn hello() -> Vec<u8> {
     hello
 }
 
-/// What proves that a peer without a key has read both hellos.
+/// The proof that a peer without a key has read both hellos.
 pub fn proof(own: &[u8], host: &[u8]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_keyed(&[0; 32]);
     hasher.update(b"caller").update(own).update(host);
@@ -109,9 +109,9 @@ pub fn proof(own: &[u8], host: &[u8]) -> [u8; 32] {
 
 impl Peer {
     /// Connects, finishes the handshake and opens the port for requests.
-    pub fn come_in(node: &Fuzzed) -> Self {
+    pub fn connect(node: &FuzzedNode) -> Self {
         let mut stream = UnixStream::connect(&node.socket).expect("the node listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
+        stream.set_read_timeout(Some(TIME_LIMIT)).expect("a socket takes a timeout");
         let own = hello();
         stream.write_all(&own).expect("the node reads");
         let mut head = [0; 61];
@@ -122,17 +122,21 @@ impl Peer {
         stream.write_all(&proof(&own, &host)).expect("the node reads");
         stream.read_exact(&mut [0; 33]).expect("the node proves");
         let mut peer = Self { stream, channel: 0, assembler: Assembler::new(Limits::default()) };
-        peer.tell(&Control::Find { request: 1, port: "requests".to_owned() });
-        let Answer::Found { port, .. } = peer.answer(1) else { panic!("no port for requests") };
+        peer.send_control(&Control::Find { request: 1, port: "requests".to_owned() });
+        let ControlReply::Found { port, .. } = peer.receive_reply(1) else {
+            panic!("no port for requests")
+        };
         let PortInfo { number, fingerprint, .. } = port;
-        peer.tell(&Control::Open { request: 2, number, fingerprint });
-        let Answer::Opened { channel, .. } = peer.answer(2) else { panic!("it cannot be opened") };
+        peer.send_control(&Control::Open { request: 2, number, fingerprint });
+        let ControlReply::Opened { channel, .. } = peer.receive_reply(2) else {
+            panic!("it cannot be opened")
+        };
         peer.channel = channel;
         peer
     }
 
-    /// Sends a control message. A peer that was cut off before is fine.
-    pub fn tell(&mut self, message: &Control) {
+    /// Sends a control message. The node may have closed the link before.
+    pub fn send_control(&mut self, message: &Control) {
         let head = postcard::to_allocvec(message).expect("messages can be encoded");
         self.send(&packet(&[(CONTROL_CHANNEL, 0, &head, &[])]));
     }
@@ -141,7 +145,7 @@ impl Peer {
         let _ = self.stream.write_all(bytes);
     }
 
-    fn answer(&mut self, wanted: u64) -> Answer {
+    fn receive_reply(&mut self, wanted: u64) -> ControlReply {
         loop {
             let mut bytes = [0; 4096];
             let count = match self.stream.read(&mut bytes) {
@@ -157,10 +161,10 @@ impl Peer {
                     let frame = Frame::read(&packet.inline, at, &Limits::default()).expect("read");
                     let head = &packet.inline[frame.head_start..frame.head_end];
                     at = frame.end;
-                    if let Ok(Control::Answer { request, answer }) = postcard::from_bytes(head)
+                    if let Ok(Control::Reply { request, reply }) = postcard::from_bytes(head)
                         && request == wanted
                     {
-                        return answer;
+                        return reply;
                     }
                 }
             }

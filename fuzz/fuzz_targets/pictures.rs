@@ -1,6 +1,6 @@
-//! Any bytes as a picture or volume: an error or pixels, with no more memory than allowed.
+//! Reads any bytes as a picture or volume: an error or pixels, with no more memory than allowed.
 //!
-//! The first byte chooses how the rest begins, so that each reader is reached at once.
+//! The first byte chooses the beginning of the rest, so that each reader is reached at once.
 
 #![no_main]
 
@@ -11,8 +11,8 @@ use pario_image::formats::{OpenOptions, read_picture, read_volume};
 
 const MEMORY_BYTES: usize = 256 << 10;
 
-/// A few bytes can stand for very many rows.
-const MOST_ROWS: u64 = 300;
+/// The most rows to read, because a few bytes can encode very many.
+const ROWS_LIMIT: u64 = 300;
 
 const HEADS: [&[u8]; 16] = [
     b"",
@@ -33,7 +33,7 @@ const HEADS: [&[u8]; 16] = [
     b"\x1f\x8b\x08\0\0\0\0\0\0\x03",
 ];
 
-/// Compression and predictor of a TIFF whose directory is well, and whose data is to follow.
+/// Compression and predictor of a TIFF with a valid directory, whose data follows.
 const TIFFS: [(u16, u16); 5] = [(1, 1), (5, 1), (5, 2), (8, 3), (32_773, 1)];
 
 /// Tiles of 16 x 16 in a picture of 20 x 5, of u16 or of f32.
@@ -83,13 +83,13 @@ fuzz_target!(|input: (u8, &[u8])| {
         let (width, height) = rows.size();
         let mut row = vec![0; usize::try_from(width).unwrap() * rows.pixel().bytes()];
         assert!(row.len() <= MEMORY_BYTES);
-        let _ = (0..height.min(MOST_ROWS)).try_for_each(|_| rows.next_row(&mut row));
+        let _ = (0..height.min(ROWS_LIMIT)).try_for_each(|_| rows.next_row(&mut row));
     }
     if let Ok(mut volume) = read_volume("fuzz", Cursor::new(bytes), &options) {
         let [width, height, depth] = volume.size();
         let mut row = vec![0; usize::try_from(width).unwrap() * volume.pixel().bytes()];
         assert!(row.len() <= MEMORY_BYTES);
-        let rows = (height * depth).min(MOST_ROWS);
+        let rows = (height * depth).min(ROWS_LIMIT);
         let _ = (0..rows).try_for_each(|_| volume.next_row(&mut row));
     }
 });

@@ -1,7 +1,7 @@
-//! A part of a record file that was changed in any way: its map, or an error, never a panic.
+//! Changes a part of a record file in any way: reading it gives its map or an error, never a panic.
 //!
-//! The input is a list of edits of a well-formed part. Since a checksum would stop nearly all of them
-//! at once, an edit may also put the checksum right that covers it.
+//! The input is a list of edits of a well-formed part. A checksum would stop nearly all of them at
+//! once, so an edit may also correct the checksum that covers it.
 
 #![no_main]
 
@@ -13,7 +13,7 @@ use pario::Job;
 use pario::records::{NewRecord, map_of_part};
 
 const EDIT_BYTES: usize = 6;
-/// Where the log begins.
+/// The offset of the log.
 const LOG: usize = 8192;
 
 /// A part with a map of some changes.
@@ -31,7 +31,7 @@ fn image() -> &'static Vec<u8> {
         file.close().unwrap();
         let mut bytes = std::fs::read(dir.join("file.part0")).unwrap();
         std::fs::remove_dir_all(dir).unwrap();
-        // Nothing looks at the blocks.
+        // Reading the map does not need the blocks.
         bytes.truncate(LOG + (64 << 10));
         bytes
     })

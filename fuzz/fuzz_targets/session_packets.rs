@@ -1,6 +1,6 @@
-//! Packets of a peer that a real node has let in: frames on any channel with any head and segments,
-//! control messages with any numbers, requests, and bytes that are no packets. The node answers a
-//! fresh client afterwards.
+//! Sends packets as a peer that has completed the handshake: frames on any channel with any head
+//! and segments, control messages with any numbers, requests, and bytes that are no packets.
+//! Afterwards the node serves a fresh client.
 #![no_main]
 
 mod peer;
@@ -12,18 +12,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use pario_proto::{Identity, PROTOCOL_VERSION, PeerKind, Request, RequestMessage};
-use peer::{ANSWERS, Answer, Control, Fuzzed, Peer, PortInfo, packet};
+use peer::{Control, ControlReply, FuzzedNode, Peer, PortInfo, REPLY_CHANNEL, packet};
 
-/// Every so often a fresh client looks whether the node answers.
-const LOOK_EVERY: u32 = 32;
-/// Things that one peer sends.
+/// Runs between two checks that the node serves a fresh client.
+const CHECK_EVERY: u32 = 32;
+/// Steps of one peer.
 const STEPS: usize = 24;
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
 fuzz_target!(|bytes: &[u8]| {
-    let node = Fuzzed::node("session");
-    let mut peer = Peer::come_in(node);
+    let node = FuzzedNode::node("session");
+    let mut peer = Peer::connect(node);
     let identity = Identity { uid: 0, gids: vec![0] };
     let hello = Request::Hello {
         version: PROTOCOL_VERSION,
@@ -32,9 +32,9 @@ fuzz_target!(|bytes: &[u8]| {
         peer: PeerKind::Client,
     };
     let channel = peer.channel;
-    let question = RequestMessage { request: hello, data: Vec::<Vec<u8>>::new() };
-    let body = postcard::to_allocvec(&question).expect("a hello can be encoded");
-    peer.send(&packet(&[(channel, 0, &question_head(1, ANSWERS, &body), &[])]));
+    let message = RequestMessage { request: hello, data: Vec::<Vec<u8>>::new() };
+    let body = postcard::to_allocvec(&message).expect("a hello can be encoded");
+    peer.send(&packet(&[(channel, 0, &request_head(1, REPLY_CHANNEL, &body), &[])]));
     let mut choices = Unstructured::new(bytes);
     for _ in 0..STEPS {
         if choices.is_empty() || step(&mut peer, &mut choices).is_err() {
@@ -42,14 +42,14 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     let _ = peer.stream.shutdown(Shutdown::Write);
-    // Answers, or the end of the link at once: the node does not keep what is half sent for ever.
+    // Replies, or the end of the link: the node does not keep a partial packet for ever.
     let _ = peer.stream.read_to_end(&mut Vec::new());
-    if RUNS.fetch_add(1, Ordering::Relaxed) % LOOK_EVERY == 0 {
-        node.still_answers();
+    if RUNS.fetch_add(1, Ordering::Relaxed) % CHECK_EVERY == 0 {
+        node.check_serves();
     }
 });
 
-/// Does one thing.
+/// Makes one step.
 fn step(peer: &mut Peer, choices: &mut Unstructured<'_>) -> Result<()> {
     let channel = match choices.int_in_range(0..=5_u8)? {
         0..=3 => peer.channel,
@@ -64,7 +64,7 @@ fn step(peer: &mut Peer, choices: &mut Unstructured<'_>) -> Result<()> {
         }
         1 => {
             let message = control(channel, choices)?;
-            peer.tell(&message);
+            peer.send_control(&message);
         }
         2 => {
             let count = choices.int_in_range(0..=4)?;
@@ -81,8 +81,9 @@ fn step(peer: &mut Peer, choices: &mut Unstructured<'_>) -> Result<()> {
         }
         _ => {
             let body = some_bytes(choices)?;
-            let answers = if choices.ratio(7, 8)? { ANSWERS } else { choices.arbitrary()? };
-            let head = question_head(choices.arbitrary()?, answers, &body);
+            let reply_channel =
+                if choices.ratio(7, 8)? { REPLY_CHANNEL } else { choices.arbitrary()? };
+            let head = request_head(choices.arbitrary()?, reply_channel, &body);
             if may_stop(&head) {
                 return Ok(());
             }
@@ -93,12 +94,12 @@ fn step(peer: &mut Peer, choices: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether a head may ask the node to stop: an administrator may, and this user is one.
+/// Whether a head may request that the node stops: this user is an administrator, who may.
 fn may_stop(head: &[u8]) -> bool {
     let stop = postcard::to_allocvec(&Request::Stop).expect("it can be encoded");
     // A number has several encodings.
     let variant = |bytes: &[u8]| postcard::from_bytes::<u32>(bytes).ok();
-    let body = head.get(question_head(0, 0, &[]).len()..);
+    let body = head.get(request_head(0, 0, &[]).len()..);
     body.is_some_and(|body| variant(body) == variant(&stop))
 }
 
@@ -107,8 +108,8 @@ fn some_bytes(choices: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(choices.bytes(len.min(choices.len()))?.to_vec())
 }
 
-fn question_head(number: u64, answers: u32, body: &[u8]) -> Vec<u8> {
-    [&number.to_le_bytes()[..], &answers.to_le_bytes(), body].concat()
+fn request_head(number: u64, reply_channel: u32, body: &[u8]) -> Vec<u8> {
+    [&number.to_le_bytes()[..], &reply_channel.to_le_bytes(), body].concat()
 }
 
 fn control(channel: u32, choices: &mut Unstructured<'_>) -> Result<Control> {
@@ -128,13 +129,13 @@ fn control(channel: u32, choices: &mut Unstructured<'_>) -> Result<Control> {
         7 => Control::Gone { channel },
         8 => Control::Credit { channel, bytes: choices.arbitrary()? },
         9 => {
-            let answer = match number % 4 {
-                0 => Answer::Done,
-                1 => Answer::NoPort,
-                2 => Answer::Opened { channel, credit: choices.arbitrary()? },
-                _ => Answer::Taken { owner: name },
+            let reply = match number % 4 {
+                0 => ControlReply::Done,
+                1 => ControlReply::NoPort,
+                2 => ControlReply::Opened { channel, credit: choices.arbitrary()? },
+                _ => ControlReply::Taken { owner: name },
             };
-            Control::Answer { request, answer }
+            Control::Reply { request, reply }
         }
         _ => Control::Ping,
     })

@@ -1,4 +1,4 @@
-//! Parts of slices as nodes send them, and extents as disks hold them.
+//! Decodes any bytes as parts of slices, as nodes send them, and as extents, as disks hold them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -16,7 +16,7 @@ use crate::errors::{CallError, CallKind, CallResult, EPFSLFORK, IntoCallResult};
 
 /// The connection of this process to the cluster.
 #[derive(Debug)]
-pub struct Process {
+pub struct ProcessState {
     /// The files that all processes of the job open together.
     pub files: JobFiles,
     /// The files that this process, as a job of one, opens without the others.
@@ -25,7 +25,7 @@ pub struct Process {
     init_arguments: Option<(String, u32, u32)>,
 }
 
-static PROCESS: Mutex<Option<Arc<Process>>> = Mutex::new(None);
+static PROCESS: Mutex<Option<Arc<ProcessState>>> = Mutex::new(None);
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
 static FORK_HANDLER: Once = Once::new();
 
@@ -58,12 +58,12 @@ pub fn init(host: &str, size: c_int, rank: c_int) -> CallResult<()> {
     }
     let cluster = connect(host)?;
     let job = Job::options().size_and_rank(size, rank).from_env().in_call(CallKind::Open)?;
-    *process = Some(Arc::new(Process::new(&cluster, &job, Some(init_arguments))?));
+    *process = Some(Arc::new(ProcessState::new(&cluster, &job, Some(init_arguments))?));
     Ok(())
 }
 
 /// Returns the connection of this process; the first call connects.
-pub fn current() -> CallResult<Arc<Process>> {
+pub fn current() -> CallResult<Arc<ProcessState>> {
     check_fork()?;
     let mut process = PROCESS.lock();
     if let Some(known) = &*process {
@@ -71,7 +71,7 @@ pub fn current() -> CallResult<Arc<Process>> {
     }
     let job = Job::from_env().in_call(CallKind::Open)?;
     let cluster = connect("")?;
-    let known = Arc::new(Process::new(&cluster, &job, None)?);
+    let known = Arc::new(ProcessState::new(&cluster, &job, None)?);
     *process = Some(known.clone());
     Ok(known)
 }
@@ -114,7 +114,7 @@ pub fn check_fork() -> CallResult<()> {
     Ok(())
 }
 
-impl Process {
+impl ProcessState {
     fn new(
         cluster: &Cluster,
         job: &Job,

@@ -205,7 +205,7 @@ pub enum Command {
     Image(image::Options),
     /// Import, slice, show and export volumes: three-dimensional images
     #[command(subcommand, after_help = after_help(volume::EXAMPLES))]
-    Volume(volume::Action),
+    Volume(volume::VolumeAction),
     /// Look at volumes in a browser
     ///
     /// Serves a page with slices through the volumes: three orthogonal ones, an oblique one, and

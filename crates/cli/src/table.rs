@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 /// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum ColumnAlignment {
     /// For names and sentences.
     Left,
     /// For figures.
@@ -13,14 +13,14 @@ pub enum Side {
 
 /// Rows of cells under column heads.
 #[derive(Clone, Debug)]
-pub struct Table<const COLUMNS: usize> {
-    columns: [(String, Side); COLUMNS],
+pub struct TextTable<const COLUMNS: usize> {
+    columns: [(String, ColumnAlignment); COLUMNS],
     rows: Vec<[String; COLUMNS]>,
 }
 
-impl<const COLUMNS: usize> Table<COLUMNS> {
+impl<const COLUMNS: usize> TextTable<COLUMNS> {
     /// Creates an empty table. If no column has a head, the line of heads is left out.
-    pub fn new(columns: [(&str, Side); COLUMNS]) -> Self {
+    pub fn new(columns: [(&str, ColumnAlignment); COLUMNS]) -> Self {
         Self { columns: columns.map(|(head, side)| (head.to_owned(), side)), rows: Vec::new() }
     }
 
@@ -51,8 +51,8 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
                         text.push_str("  ");
                     }
                     text += &match side {
-                        Side::Left => format!("{cell:<width$}"),
-                        Side::Right => format!("{cell:>width$}"),
+                        ColumnAlignment::Left => format!("{cell:<width$}"),
+                        ColumnAlignment::Right => format!("{cell:>width$}"),
                     };
                 }
                 text.truncate(text.trim_end().len());
@@ -73,7 +73,11 @@ mod tests {
 
     #[test]
     fn columns_are_aligned() {
-        let mut table = Table::new([("phase", Side::Left), ("no.", Side::Right), ("", Side::Left)]);
+        let mut table = TextTable::new([
+            ("phase", ColumnAlignment::Left),
+            ("no.", ColumnAlignment::Right),
+            ("", ColumnAlignment::Left),
+        ]);
         assert!(table.is_empty());
         table.push(["fill".into(), "7".into(), String::new()]);
         table.push(["a longer one".into(), "1,234".into(), "fine".into()]);
@@ -83,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_table_can_have_no_heads() {
-        let mut table = Table::new([("", Side::Left), ("", Side::Right)]);
+        let mut table = TextTable::new([("", ColumnAlignment::Left), ("", ColumnAlignment::Right)]);
         table.push(["a".into(), "10".into()]);
         table.push(["b".into(), "9".into()]);
         let mut out = Vec::new();

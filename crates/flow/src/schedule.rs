@@ -32,7 +32,7 @@ type RunStep = dyn Fn(&mut dyn Any, ErasedToken, &StepContext<'_>) -> Result<Era
     + Sync;
 type AsyncStep = dyn Fn(&mut dyn Any, ErasedToken, ErasedContinuation) + Send + Sync;
 type MapStep = dyn Fn(ErasedToken) -> ErasedToken + Send + Sync;
-type Test = dyn Fn(&ErasedToken) -> bool + Send + Sync;
+type BranchTest = dyn Fn(&ErasedToken) -> bool + Send + Sync;
 type RangeOf = dyn Fn(&ErasedToken) -> Range<u64> + Send + Sync;
 
 /// What a step does with its token. Unless the variant says otherwise, the token then goes to the
@@ -47,7 +47,7 @@ pub(crate) enum StepAction {
     /// Calls a function without the thread's state; its result is the next token.
     Map(Box<MapStep>),
     /// Jumps to `otherwise` if the test fails.
-    Branch { test: Box<Test>, otherwise: usize },
+    Branch { test: Box<BranchTest>, otherwise: usize },
     /// Jumps.
     Jump(usize),
     /// Begins a counted loop; jumps to `after` if the range is empty.

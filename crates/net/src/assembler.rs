@@ -19,7 +19,7 @@ use bytes::Bytes;
 use parking_lot::MutexGuard;
 
 use crate::Bulk;
-use crate::pool::{BulkBuffer, Slab};
+use crate::pool::{BulkBuffer, PoolSlab};
 use crate::recv_buffer::{BorrowedParts, RecvBuffer, RecvBuffers};
 use crate::wire::{
     BULK_BYTES, Frame, LEAD_BYTES, Limits, PACKET_HEADER_BYTES, PacketHeader, WireError,
@@ -156,7 +156,7 @@ pub struct Assembler {
     limits: Limits,
     recv_buffers: Option<Arc<RecvBuffers>>,
     /// None until the first bytes are read, and while the link is idle.
-    slab: Option<Slab>,
+    slab: Option<PoolSlab>,
     /// Bytes that the next slab has at least.
     next_slab_bytes: usize,
     /// Bytes of the slab's rest that were read.
@@ -436,11 +436,11 @@ impl Assembler {
 
     /// Returns the slab with room for this many bytes, or for less if a header promises much more
     /// than has come, but always for more than has come.
-    fn make_room(&mut self, needed: usize) -> &mut Slab {
-        let room = self.slab.as_ref().map_or(0, Slab::room);
+    fn make_room(&mut self, needed: usize) -> &mut PoolSlab {
+        let room = self.slab.as_ref().map_or(0, PoolSlab::room);
         let capacity = self.next_slab_bytes.max(2 * self.filled);
         if room < needed && (needed <= capacity || room <= self.filled) {
-            let mut slab = Slab::new(capacity);
+            let mut slab = PoolSlab::new(capacity);
             if let Some(old) = &self.slab {
                 let filled = &old.rest()[..self.filled];
                 slab.rest_mut()[..self.filled].copy_from_slice(filled);
@@ -448,6 +448,6 @@ impl Assembler {
             self.next_slab_bytes = (4 * self.next_slab_bytes).min(SLAB_BYTES);
             self.slab = Some(slab);
         }
-        self.slab.get_or_insert_with(|| Slab::new(capacity))
+        self.slab.get_or_insert_with(|| PoolSlab::new(capacity))
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::address::{Address, MACHINE};
 use crate::core::{Core, SPACES};
-use crate::directory::{self, Directory};
+use crate::directory::{self, PortDirectory};
 use crate::error::{ConnectError, SpaceError};
 use crate::exchange::DirectoryRole;
 use crate::io_thread;
@@ -213,7 +213,7 @@ impl SpaceBuilder {
         *core.address.lock() = address.clone();
         let core = Arc::new(core);
         if matches!(directory, DirectoryChoice::Host) {
-            let mut hosted = Directory::default();
+            let mut hosted = PortDirectory::default();
             let _ = hosted.join(directory::OWN, core.id(), &name, address);
             *core.role.lock() = DirectoryRole::Host(hosted);
         }

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
 
 use crate::assembler::Assembler;
-use crate::file_part::{FilePart, Segment};
+use crate::file_part::{FilePart, OutgoingSegment};
 use crate::link::Link;
 use crate::outbox::SealedPacket;
 use crate::simulation::Wire;
@@ -112,11 +112,11 @@ impl Socket {
                     continue;
                 }
                 match segment {
-                    Segment::Memory(bulk) => slices.push(IoSlice::new(&bulk[skip..])),
-                    Segment::File(part) if slices.is_empty() => {
+                    OutgoingSegment::Memory(bulk) => slices.push(IoSlice::new(&bulk[skip..])),
+                    OutgoingSegment::File(part) if slices.is_empty() => {
                         return (part.len() - skip, self.write_part(part, skip));
                     }
-                    Segment::File(_) => {
+                    OutgoingSegment::File(_) => {
                         flags |= SendFlags::MORE;
                         break 'packets;
                     }

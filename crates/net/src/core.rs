@@ -53,7 +53,7 @@ pub(crate) struct Core {
     pub poller: Option<Poller>,
     pub listener: Mutex<Listener>,
     pub simulation: Option<Arc<SimulatedNetwork>>,
-    pub names: Mutex<Names>,
+    pub names: Mutex<PortNames>,
     pub role: Mutex<DirectoryRole>,
     pub requests: ControlRequests,
     pub history: History,
@@ -73,7 +73,7 @@ pub(crate) struct Core {
 
 /// The input ports of this space.
 #[derive(Default)]
-pub(crate) struct Names {
+pub(crate) struct PortNames {
     pub ports: HashMap<String, Weak<dyn Sink>>,
     /// Ports that peers may open by number: none of the private ones.
     pub by_number: HashMap<u32, Weak<dyn Sink>>,

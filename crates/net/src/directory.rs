@@ -16,7 +16,7 @@ pub(crate) type MemberId = u64;
 pub(crate) const OWN: MemberId = 0;
 
 #[derive(Default)]
-pub(crate) struct Directory {
+pub(crate) struct PortDirectory {
     spaces: HashMap<MemberId, SpaceEntry>,
     ports: HashMap<String, (MemberId, PortInfo)>,
     /// Members that wait for a name.
@@ -37,7 +37,7 @@ pub(crate) struct NameWaiter {
     pub request: u64,
 }
 
-impl Directory {
+impl PortDirectory {
     /// Adds a space. The error is the address of the space that has its name.
     pub fn join(
         &mut self,
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_waited_for_and_go_with_their_space() {
-        let mut directory = Directory::default();
+        let mut directory = PortDirectory::default();
         directory.join(1, space(1), "one", Address::unix("/one")).unwrap();
         directory.join(2, space(2), "two", Address::default()).unwrap();
         let taken = directory.join(3, space(1), "one", Address::default()).unwrap_err();

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::channel::Channel;
 use crate::control::{Control, ControlReply, PortInfo, PortLocation};
 use crate::core::Core;
-use crate::directory::{self, Directory, NameWaiter};
+use crate::directory::{self, NameWaiter, PortDirectory};
 use crate::error::{InputError, OpenError};
 use crate::link::Link;
 use crate::port::{PortLabel, Sink};
@@ -24,7 +24,7 @@ const NAME_LIMIT_BYTES: usize = 4096;
 pub(crate) enum DirectoryRole {
     /// The space has no links.
     Alone,
-    Host(Directory),
+    Host(PortDirectory),
     Member(Arc<Link>),
     /// The directory in the space of this name is lost.
     Lost(String),

@@ -50,12 +50,12 @@ impl fmt::Debug for FilePart {
 
 /// The bytes of a segment on its way out.
 #[derive(Clone, Debug)]
-pub(crate) enum Segment {
+pub(crate) enum OutgoingSegment {
     Memory(Bulk),
     File(FilePart),
 }
 
-impl Segment {
+impl OutgoingSegment {
     pub fn len(&self) -> usize {
         match self {
             Self::Memory(bulk) => bulk.len(),

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::Bulk;
 use crate::clock::monotonic_ns;
-use crate::route::Route;
+use crate::route::FrameRoute;
 use crate::sender::Sender;
 use crate::token::{DecodeError, Incoming};
 use crate::wire::{BULK_BYTES, Frame, Limits};
@@ -20,7 +20,7 @@ pub(crate) struct FrameRun {
     frame_count: u32,
     /// The long segments of these frames.
     bulk: VecDeque<Bulk>,
-    route: Arc<Route>,
+    route: Arc<FrameRoute>,
     /// Decoded bytes whose credit was not returned yet.
     used: i64,
     arrived_ns: u64,
@@ -42,7 +42,7 @@ impl FrameRun {
         (at, end): (usize, usize),
         frame_count: u32,
         bulk: VecDeque<Bulk>,
-        route: Arc<Route>,
+        route: Arc<FrameRoute>,
     ) -> Self {
         let arrived_ns = monotonic_ns();
         Self { inline, at, end, frame_count, bulk, route, used: 0, arrived_ns }
@@ -56,7 +56,7 @@ impl FrameRun {
         self.at >= self.end
     }
 
-    pub fn route(&self) -> &Arc<Route> {
+    pub fn route(&self) -> &Arc<FrameRoute> {
         &self.route
     }
 

@@ -19,13 +19,13 @@ use crate::channel::Channel;
 use crate::control::Control;
 use crate::core::Core;
 use crate::counters::LinkCounters;
-use crate::file_part::Segment;
+use crate::file_part::OutgoingSegment;
 use crate::frame_run::FrameRun;
 use crate::key::SpaceId;
-use crate::outbox::Outbox;
+use crate::outbox::LinkOutbox;
 use crate::port::Sink;
 use crate::recv_buffer::RecvBuffers;
-use crate::route::Route;
+use crate::route::FrameRoute;
 use crate::routes::Routes;
 use crate::sender::Sender;
 use crate::token::decode_value;
@@ -51,7 +51,7 @@ pub(crate) struct Link {
     pub sender: Arc<Sender>,
     pub core: Arc<Core>,
     pub carrier: Carrier,
-    pub out: Mutex<Outbox>,
+    pub out: Mutex<LinkOutbox>,
     /// The reading thread holds this lock while it handles the bytes.
     inbox: Mutex<Option<Assembler>>,
     /// Receive buffers of replies; none if the link does not read.
@@ -99,7 +99,7 @@ impl Link {
             sender,
             core,
             carrier,
-            out: Mutex::new(Outbox::new()),
+            out: Mutex::new(LinkOutbox::new()),
             inbox: Mutex::new(assembler),
             recv_buffers,
             received: Received::default(),
@@ -131,7 +131,11 @@ impl Link {
 
     /// Decides when the token just added leaves.
     #[inline]
-    pub fn schedule_send<'a>(self: &'a Arc<Self>, mut out: MutexGuard<'a, Outbox>, at_once: bool) {
+    pub fn schedule_send<'a>(
+        self: &'a Arc<Self>,
+        mut out: MutexGuard<'a, LinkOutbox>,
+        at_once: bool,
+    ) {
         let options = &self.core.options;
         if out.batch_bytes() >= options.batch_bytes.min(options.limits.inline_bytes / 2) {
             out.seal();
@@ -192,7 +196,7 @@ impl Link {
     }
 
     /// Writes until nothing is left or the carrier is full.
-    pub fn write_queued<'a>(self: &'a Arc<Self>, mut out: MutexGuard<'a, Outbox>) {
+    pub fn write_queued<'a>(self: &'a Arc<Self>, mut out: MutexGuard<'a, LinkOutbox>) {
         if out.is_writing || out.is_lost {
             return;
         }
@@ -359,7 +363,7 @@ impl Link {
         }
         let bytes = packet.len() as u64;
         let limits = &self.core.options.limits;
-        let bulk = packet.bulk.into_iter().map(Segment::into_bulk).collect();
+        let bulk = packet.bulk.into_iter().map(OutgoingSegment::into_bulk).collect();
         let result = Packet::from_parts(packet.inline.into(), bulk, limits)
             .map_err(|error| format!("it sent {error}"))
             .and_then(|packet| {
@@ -426,7 +430,7 @@ impl Link {
             return None;
         }
         let (link, sender) = (Arc::downgrade(self), self.sender.clone());
-        Some(routes.open(|channel| Route::new(link, sender, channel, sink)))
+        Some(routes.open(|channel| FrameRoute::new(link, sender, channel, sink)))
     }
 
     /// Closes a channel that the peer has left.
@@ -577,7 +581,7 @@ mod tests {
             is_local: false,
         };
         let link = space.core().add_link(99, peer, carrier, None);
-        let mut out = Outbox::new();
+        let mut out = LinkOutbox::new();
         let question = Control::Open { request: 1, number: 1, fingerprint: 1 };
         let limits = space.core().options.limits;
         assert!(out.put(question, CONTROL_CHANNEL, &limits).is_ok());

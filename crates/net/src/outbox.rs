@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::Bulk;
-use crate::file_part::Segment;
+use crate::file_part::OutgoingSegment;
 use crate::token::{EncodeError, Outgoing, Token};
 use crate::waiter::Waiters;
 use crate::wire::{
@@ -20,7 +20,7 @@ const IDLE_BATCH_BYTES: usize = 4096;
 pub(crate) struct SealedPacket {
     /// Header and inline area.
     pub inline: Vec<u8>,
-    pub bulk: Vec<Segment>,
+    pub bulk: Vec<OutgoingSegment>,
     pub bulk_len: usize,
 }
 
@@ -30,11 +30,11 @@ impl SealedPacket {
     }
 }
 
-pub(crate) struct Outbox {
+pub(crate) struct LinkOutbox {
     /// Room for the header, then frames.
     batch: Vec<u8>,
     frame_count: u32,
-    bulk: Vec<Segment>,
+    bulk: Vec<OutgoingSegment>,
     bulk_len: usize,
     segments: Vec<Bulk>,
     /// When the first frame of the batch was put in.
@@ -67,13 +67,13 @@ pub(crate) enum PutError {
 }
 
 /// Removes an unfinished frame, also when encoding panics.
-struct Unfinished<'a> {
-    outbox: &'a mut Outbox,
+struct UnfinishedSend<'a> {
+    outbox: &'a mut LinkOutbox,
     at: usize,
     done: bool,
 }
 
-impl Drop for Unfinished<'_> {
+impl Drop for UnfinishedSend<'_> {
     fn drop(&mut self) {
         if !self.done {
             self.outbox.batch.truncate(self.at);
@@ -82,7 +82,7 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-impl Outbox {
+impl LinkOutbox {
     pub fn new() -> Self {
         Self {
             batch: vec![0; PACKET_HEADER_BYTES],
@@ -117,7 +117,7 @@ impl Outbox {
         limits: &Limits,
     ) -> Result<usize, PutError> {
         let at = begin_frame(&mut self.batch);
-        let mut frame = Unfinished { outbox: self, at, done: false };
+        let mut frame = UnfinishedSend { outbox: self, at, done: false };
         let outbox = &mut *frame.outbox;
         let mut outgoing = Outgoing::new(&mut outbox.batch, &mut outbox.segments);
         token.encode(&mut outgoing).map_err(PutError::Encode)?;
@@ -139,8 +139,8 @@ impl Outbox {
         if !outbox.segments.is_empty() {
             for (n, bulk) in outbox.segments.drain(..).enumerate() {
                 let segment = match file.take_if(|(number, _)| *number == n) {
-                    Some((_, part)) => Segment::File(part),
-                    None => Segment::Memory(bulk),
+                    Some((_, part)) => OutgoingSegment::File(part),
+                    None => OutgoingSegment::Memory(bulk),
                 };
                 if segment.len() >= BULK_BYTES {
                     outbox.bulk_len += segment.len();

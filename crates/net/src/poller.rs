@@ -43,14 +43,14 @@ pub(crate) struct Poller {
 
 #[derive(Default)]
 struct Leadership {
-    leader: Leader,
+    leader: PollLeader,
     followers: VecDeque<Arc<Waiter>>,
     /// A thread wants to lead in place of the I/O thread.
     is_wanted: bool,
 }
 
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Leader {
+enum PollLeader {
     #[default]
     Absent,
     Thread,
@@ -138,7 +138,7 @@ impl Poller {
 
     /// Makes the I/O thread check its work, whatever it does.
     pub fn interrupt_io_thread(&self) {
-        if self.lead.lock().leader == Leader::IoThread {
+        if self.lead.lock().leader == PollLeader::IoThread {
             self.interrupt();
         } else {
             self.wake_io_thread();
@@ -150,12 +150,12 @@ impl Poller {
     pub fn try_lead(&self, waiter: &Arc<Waiter>) -> bool {
         let mut lead = self.lead.lock();
         match lead.leader {
-            Leader::Absent => {
-                lead.leader = Leader::Thread;
+            PollLeader::Absent => {
+                lead.leader = PollLeader::Thread;
                 return true;
             }
-            Leader::Thread => {}
-            Leader::IoThread => {
+            PollLeader::Thread => {}
+            PollLeader::IoThread => {
                 if !lead.is_wanted {
                     lead.is_wanted = true;
                     self.interrupt();
@@ -171,9 +171,9 @@ impl Poller {
         {
             let mut lead = self.lead.lock();
             match lead.leader {
-                Leader::Absent => lead.leader = Leader::Thread,
-                Leader::Thread => return false,
-                Leader::IoThread => {
+                PollLeader::Absent => lead.leader = PollLeader::Thread,
+                PollLeader::Thread => return false,
+                PollLeader::IoThread => {
                     // The next call finds that no thread leads.
                     if !lead.is_wanted {
                         lead.is_wanted = true;
@@ -195,10 +195,10 @@ impl Poller {
     /// Makes the I/O thread the leader if no thread leads or follows.
     pub fn try_lead_as_io_thread(&self) -> bool {
         let mut lead = self.lead.lock();
-        if lead.leader != Leader::Absent || !lead.followers.is_empty() {
+        if lead.leader != PollLeader::Absent || !lead.followers.is_empty() {
             return false;
         }
-        lead.leader = Leader::IoThread;
+        lead.leader = PollLeader::IoThread;
         lead.is_wanted = false;
         true
     }
@@ -211,7 +211,7 @@ impl Poller {
     /// Resigns and wakes the next leader.
     pub fn resign(&self) {
         let mut lead = self.lead.lock();
-        lead.leader = Leader::Absent;
+        lead.leader = PollLeader::Absent;
         lead.is_wanted = false;
         self.resignations.fetch_add(1, Ordering::Relaxed);
         self.wake_next(lead);
@@ -220,7 +220,7 @@ impl Poller {
     /// Wakes the next leader if there is none.
     pub fn ensure_leader(&self) {
         let lead = self.lead.lock();
-        if lead.leader == Leader::Absent {
+        if lead.leader == PollLeader::Absent {
             self.wake_next(lead);
         }
     }

@@ -31,13 +31,13 @@ pub const IDLE_LIMIT_BYTES: usize = 64 << 20;
 /// From this size on memory is mapped, so that it is zeroed only where it is touched.
 const MAPPED_BYTES: usize = 64 << 10;
 
-static POOL: Pool = Pool { idle: Mutex::new(Idle { by_capacity: BTreeMap::new(), bytes: 0 }) };
+static POOL: Pool = Pool { idle: Mutex::new(IdleSlabs { by_capacity: BTreeMap::new(), bytes: 0 }) };
 
 struct Pool {
-    idle: Mutex<Idle>,
+    idle: Mutex<IdleSlabs>,
 }
 
-struct Idle {
+struct IdleSlabs {
     by_capacity: BTreeMap<usize, Vec<PoolMemory>>,
     bytes: usize,
 }
@@ -192,7 +192,7 @@ impl fmt::Debug for BulkBuffer {
 
 /// Memory that is filled from the front while its front is already being read: the unfilled rest
 /// belongs to the slab, the filled front to the [`Bytes`] cut from it.
-pub(crate) struct Slab {
+pub(crate) struct PoolSlab {
     memory: Arc<SlabMemory>,
     /// Where the rest begins.
     given: usize,
@@ -208,7 +208,7 @@ struct SlabPart {
     len: usize,
 }
 
-impl Slab {
+impl PoolSlab {
     pub fn new(capacity: usize) -> Self {
         let buffer = BulkBuffer::new(capacity);
         Self { memory: Arc::new(SlabMemory(buffer)), given: 0, capacity }
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_slab_is_read_while_it_is_filled() {
-        let mut slab = Slab::new(8192);
+        let mut slab = PoolSlab::new(8192);
         slab.rest_mut()[..10].fill(1);
         let first = slab.give(10);
         slab.rest_mut()[..10].fill(2);

@@ -10,7 +10,7 @@ use crate::link::Link;
 use crate::port::{Sink, UNLIMITED};
 use crate::sender::Sender;
 
-pub(crate) struct Route {
+pub(crate) struct FrameRoute {
     link: Weak<Link>,
     sender: Arc<Sender>,
     channel: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Route {
     reply_channel: OnceLock<Option<Arc<Channel>>>,
 }
 
-impl Route {
+impl FrameRoute {
     pub fn new(link: Weak<Link>, sender: Arc<Sender>, channel: u32, sink: Arc<dyn Sink>) -> Self {
         let limit = sink.label().credit;
         let (outstanding, received) = (AtomicI64::new(0), AtomicI64::new(0));

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::assembler::FrameGroup;
-use crate::route::Route;
+use crate::route::FrameRoute;
 use crate::wire::CONTROL_CHANNEL;
 
 /// The limit of closed channels that are remembered. A peer learns of closures in order, so it
@@ -15,7 +15,7 @@ const GONE_KEPT: usize = 1 << 16;
 /// The channels on which a peer sends.
 #[derive(Default)]
 pub(crate) struct Routes {
-    by_channel: HashMap<u32, Arc<Route>>,
+    by_channel: HashMap<u32, Arc<FrameRoute>>,
     last: u32,
     /// Closed channels that the peer may still use, and its remaining credit.
     gone: HashMap<u32, i64>,
@@ -30,19 +30,19 @@ impl Routes {
     }
 
     /// Opens a channel with the route that `make` returns for its number.
-    pub fn open(&mut self, make: impl FnOnce(u32) -> Route) -> u32 {
+    pub fn open(&mut self, make: impl FnOnce(u32) -> FrameRoute) -> u32 {
         self.last += 1;
         self.by_channel.insert(self.last, Arc::new(make(self.last)));
         self.last
     }
 
     /// Closes a channel that the peer has left.
-    pub fn leave(&mut self, channel: u32) -> Option<Arc<Route>> {
+    pub fn leave(&mut self, channel: u32) -> Option<Arc<FrameRoute>> {
         self.by_channel.remove(&channel)
     }
 
     /// Closes the channels to a port that is gone; returns them.
-    pub fn close(&mut self, port: u32) -> Vec<(u32, Arc<Route>)> {
+    pub fn close(&mut self, port: u32) -> Vec<(u32, Arc<FrameRoute>)> {
         let mut closed = Vec::new();
         self.by_channel.retain(|channel, route| {
             let is_gone = route.sink().label().number == port;
@@ -58,7 +58,7 @@ impl Routes {
     }
 
     /// Takes all routes, because the link is lost.
-    pub fn take_all(&mut self) -> Vec<Arc<Route>> {
+    pub fn take_all(&mut self) -> Vec<Arc<FrameRoute>> {
         std::mem::take(&mut self.by_channel).into_values().collect()
     }
 
@@ -73,7 +73,7 @@ impl Routes {
     }
 
     /// The route of a channel; none if its port is gone. Fails if the channel is not open.
-    pub fn find(&self, channel: u32) -> Result<Option<Arc<Route>>, String> {
+    pub fn find(&self, channel: u32) -> Result<Option<Arc<FrameRoute>>, String> {
         match self.by_channel.get(&channel) {
             Some(route) => Ok(Some(route.clone())),
             None if self.gone.contains_key(&channel) => Ok(None),

@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::address::Address;
 use crate::carrier::Carrier;
 use crate::core::Core;
-use crate::directory::{self, Directory};
+use crate::directory::{self, PortDirectory};
 use crate::error::{ConnectError, SpaceError};
 use crate::exchange::DirectoryRole;
 use crate::key::SpaceId;
@@ -169,7 +169,7 @@ impl Simulation {
         };
         let space = Space::from_core(core.clone());
         let Some(host) = host else {
-            let mut hosted = Directory::default();
+            let mut hosted = PortDirectory::default();
             let _ = hosted.join(directory::OWN, core.id(), name, address);
             *core.role.lock() = DirectoryRole::Host(hosted);
             return Ok(space);

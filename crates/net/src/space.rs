@@ -14,7 +14,7 @@ use crate::exchange::OpenResult;
 use crate::key::SpaceId;
 use crate::link::Link;
 use crate::listener::HANDSHAKE_TIME;
-use crate::port::{Credit, InputPort, OutputPort, PortLabel, PortOptions, Queue, Sink};
+use crate::port::{Credit, InputPort, OutputPort, PortLabel, PortOptions, PortQueue, Sink};
 use crate::token::Token;
 use crate::wire::Limits;
 
@@ -22,14 +22,14 @@ use crate::wire::Limits;
 /// space is closed.
 #[derive(Clone)]
 pub struct Space {
-    handle: Arc<Handle>,
+    handle: Arc<SpaceHandle>,
 }
 
-struct Handle {
+struct SpaceHandle {
     core: Arc<Core>,
 }
 
-impl Drop for Handle {
+impl Drop for SpaceHandle {
     fn drop(&mut self) {
         self.core.close();
     }
@@ -105,7 +105,7 @@ impl Space {
     }
 
     pub(crate) fn from_core(core: Arc<Core>) -> Self {
-        Self { handle: Arc::new(Handle { core }) }
+        Self { handle: Arc::new(SpaceHandle { core }) }
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -170,7 +170,7 @@ impl Space {
         label: PortLabel,
     ) -> Result<(InputPort<T>, Arc<dyn Sink>), InputError> {
         let core = self.core();
-        let queue = Arc::new(Queue::<T>::new(core.clone(), label));
+        let queue = Arc::new(PortQueue::<T>::new(core.clone(), label));
         let sink: Arc<dyn Sink> = queue.clone();
         core.announce(&sink)?;
         Ok((InputPort::new(queue), sink))
@@ -258,7 +258,7 @@ impl Space {
 /// Opens an output port to a port of the same space.
 fn local_output<T: Token>(sink: Arc<dyn Sink>) -> Result<OutputPort<T>, OpenError> {
     let (port, found) = (sink.label().name.clone(), sink.label().kind.name().to_owned());
-    match sink.as_any().downcast::<Queue<T>>() {
+    match sink.as_any().downcast::<PortQueue<T>>() {
         Ok(queue) => Ok(OutputPort::local(queue)),
         Err(_) => {
             let wanted = T::kind().name().to_owned();

@@ -1,10 +1,13 @@
-//! Operations that every node has.
+//! The operations that every node has: `count`, `byte histogram` and `copy`.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Call, Operation, Outcome, Registry, Scratch, Seen, Task, fold};
+use crate::{
+    ExtentInput, ExtentOutput, Operation, OperationCall, OperationRegistry, OperationTask, Scratch,
+    fold,
+};
 
-/// What the operation `count` finds.
+/// The result of the operation `count`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Count {
     extents: u64,
@@ -12,29 +15,29 @@ struct Count {
     body_bytes: u64,
 }
 
-/// Writes every extent to another file as it is.
-struct Copying;
+/// Copies every extent to another file.
+struct CopyOperation;
 
-impl Operation for Copying {
-    fn prepare(&self, _: &Call<'_>) -> Result<Box<dyn Task>, String> {
-        Ok(Box::new(Copying))
+impl Operation for CopyOperation {
+    fn prepare(&self, _: &OperationCall<'_>) -> Result<Box<dyn OperationTask>, String> {
+        Ok(Box::new(CopyOperation))
     }
 }
 
-impl Task for Copying {
-    fn see(&self, seen: &Seen<'_>, _: &mut Scratch) -> Result<Outcome, String> {
-        let (header, body) = (seen.header().to_vec(), seen.body().to_vec());
-        Ok(Outcome::Extent { place: seen.place, header, body })
+impl OperationTask for CopyOperation {
+    fn process(&self, input: &ExtentInput<'_>, _: &mut Scratch) -> Result<ExtentOutput, String> {
+        let (header, body) = (input.header().to_vec(), input.body().to_vec());
+        Ok(ExtentOutput::Extent { placement: input.placement, header, body })
     }
 }
 
-/// Adds them.
-pub fn add_to(registry: &Registry) {
+/// Adds the operations to a registry.
+pub fn add_to(registry: &OperationRegistry) {
     let count = fold(
-        |_: &(), count: &mut Count, seen: &Seen<'_>| {
+        |_: &(), count: &mut Count, input: &ExtentInput<'_>| {
             count.extents += 1;
-            count.header_bytes += seen.header().len() as u64;
-            count.body_bytes += seen.body().len() as u64;
+            count.header_bytes += input.header().len() as u64;
+            count.body_bytes += input.body().len() as u64;
             Ok::<(), String>(())
         },
         |count, other: Count| {
@@ -44,9 +47,9 @@ pub fn add_to(registry: &Registry) {
         },
     );
     let bytes = fold(
-        |_: &(), counts: &mut Vec<u64>, seen: &Seen<'_>| {
+        |_: &(), counts: &mut Vec<u64>, input: &ExtentInput<'_>| {
             counts.resize(256, 0);
-            for byte in seen.body() {
+            for byte in input.body() {
                 counts[usize::from(*byte)] += 1;
             }
             Ok::<(), String>(())
@@ -60,5 +63,5 @@ pub fn add_to(registry: &Registry) {
     );
     registry.add("count", count);
     registry.add("byte histogram", bytes);
-    registry.add("copy", Copying);
+    registry.add("copy", CopyOperation);
 }

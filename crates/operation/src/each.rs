@@ -1,4 +1,4 @@
-//! Operations with a result per extent.
+//! Operations with one result per extent.
 
 use std::fmt::Display;
 use std::marker::PhantomData;
@@ -7,18 +7,18 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Call, Operation, Outcome, Scratch, Seen, Task};
+use crate::{ExtentInput, ExtentOutput, Operation, OperationCall, OperationTask, Scratch};
 
-/// An operation that has a result for each extent; made by [`each`].
+/// An operation with one result per extent, from [`each`].
 pub struct Each<P, R, E, F> {
     function: Arc<F>,
     types: PhantomData<fn(P) -> Result<R, E>>,
 }
 
-/// An operation that makes a result of the parameters and an extent.
+/// Creates an operation whose function computes one result from the parameters and one extent.
 pub fn each<P, R, E, F>(function: F) -> Each<P, R, E, F>
 where
-    F: Fn(&P, &Seen<'_>) -> Result<R, E> + Send + Sync + 'static,
+    F: Fn(&P, &ExtentInput<'_>) -> Result<R, E> + Send + Sync + 'static,
 {
     Each { function: Arc::new(function), types: PhantomData }
 }
@@ -34,23 +34,23 @@ where
     P: DeserializeOwned + Send + Sync + 'static,
     R: Serialize + 'static,
     E: Display + 'static,
-    F: Fn(&P, &Seen<'_>) -> Result<R, E> + Send + Sync + 'static,
+    F: Fn(&P, &ExtentInput<'_>) -> Result<R, E> + Send + Sync + 'static,
 {
-    fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
+    fn prepare(&self, call: &OperationCall<'_>) -> Result<Box<dyn OperationTask>, String> {
         let function = self.function.clone();
         Ok(Box::new(EachTask { parameters: call.decode::<P>()?, function, types: PhantomData }))
     }
 }
 
-impl<P, R, E, F> Task for EachTask<P, R, E, F>
+impl<P, R, E, F> OperationTask for EachTask<P, R, E, F>
 where
     P: Send + Sync,
     R: Serialize,
     E: Display,
-    F: Fn(&P, &Seen<'_>) -> Result<R, E> + Send + Sync,
+    F: Fn(&P, &ExtentInput<'_>) -> Result<R, E> + Send + Sync,
 {
-    fn see(&self, seen: &Seen<'_>, _: &mut Scratch) -> Result<Outcome, String> {
-        let result = (self.function)(&self.parameters, seen).map_err(|error| error.to_string())?;
-        postcard::to_allocvec(&result).map(Outcome::Result).map_err(|error| error.to_string())
+    fn process(&self, input: &ExtentInput<'_>, _: &mut Scratch) -> Result<ExtentOutput, String> {
+        let result = (self.function)(&self.parameters, input).map_err(|error| error.to_string())?;
+        postcard::to_allocvec(&result).map(ExtentOutput::Result).map_err(|error| error.to_string())
     }
 }

@@ -7,19 +7,19 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Call, Operation, Outcome, Scratch, Seen, Task};
+use crate::{ExtentInput, ExtentOutput, Operation, OperationCall, OperationTask, Scratch};
 
-/// An operation that has one result per node; made by [`fold`].
+/// An operation with one result per node, from [`fold`].
 pub struct Fold<P, A, E, F, J> {
     functions: Arc<(F, J)>,
     types: PhantomData<fn(P, A) -> E>,
 }
 
-/// An operation that adds each extent to what was found so far, beginning with the default, and
-/// joins what the threads of a node have found.
+/// Creates an operation that accumulates. `add` adds one extent to the accumulator of a compute
+/// thread, which begins with its default; `join` adds the accumulator of another thread.
 pub fn fold<P, A, E, F, J>(add: F, join: J) -> Fold<P, A, E, F, J>
 where
-    F: Fn(&P, &mut A, &Seen<'_>) -> Result<(), E> + Send + Sync + 'static,
+    F: Fn(&P, &mut A, &ExtentInput<'_>) -> Result<(), E> + Send + Sync + 'static,
     J: Fn(&mut A, A) + Send + Sync + 'static,
 {
     Fold { functions: Arc::new((add, join)), types: PhantomData }
@@ -36,38 +36,43 @@ where
     P: DeserializeOwned + Send + Sync + 'static,
     A: Default + Serialize + Send + 'static,
     E: Display + 'static,
-    F: Fn(&P, &mut A, &Seen<'_>) -> Result<(), E> + Send + Sync + 'static,
+    F: Fn(&P, &mut A, &ExtentInput<'_>) -> Result<(), E> + Send + Sync + 'static,
     J: Fn(&mut A, A) + Send + Sync + 'static,
 {
-    fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
+    fn prepare(&self, call: &OperationCall<'_>) -> Result<Box<dyn OperationTask>, String> {
         let (parameters, functions) = (call.decode::<P>()?, self.functions.clone());
         Ok(Box::new(FoldTask { parameters, functions, types: PhantomData }))
     }
 }
 
-impl<P, A, E, F, J> Task for FoldTask<P, A, E, F, J>
+impl<P, A, E, F, J> OperationTask for FoldTask<P, A, E, F, J>
 where
     P: Send + Sync,
     A: Default + Serialize + Send + 'static,
     E: Display,
-    F: Fn(&P, &mut A, &Seen<'_>) -> Result<(), E> + Send + Sync,
+    F: Fn(&P, &mut A, &ExtentInput<'_>) -> Result<(), E> + Send + Sync,
     J: Fn(&mut A, A) + Send + Sync,
 {
     fn scratch(&self) -> Scratch {
         Box::new(A::default())
     }
 
-    fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
-        let Some(found) = scratch.downcast_mut::<A>() else {
-            unreachable!("a scratch is given to the task that has made it")
+    fn process(
+        &self,
+        input: &ExtentInput<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<ExtentOutput, String> {
+        let Some(accumulator) = scratch.downcast_mut::<A>() else {
+            unreachable!("a task gets back the scratch that it created")
         };
-        (self.functions.0)(&self.parameters, found, seen).map_err(|error| error.to_string())?;
-        Ok(Outcome::Nothing)
+        (self.functions.0)(&self.parameters, accumulator, input)
+            .map_err(|error| error.to_string())?;
+        Ok(ExtentOutput::Nothing)
     }
 
     fn finish(&self, scratches: Vec<Scratch>) -> Result<Option<Vec<u8>>, String> {
-        let found = scratches.into_iter().filter_map(|scratch| scratch.downcast::<A>().ok());
-        let joined = found.map(|found| *found).reduce(|mut all, more| {
+        let accumulators = scratches.into_iter().filter_map(|scratch| scratch.downcast::<A>().ok());
+        let joined = accumulators.map(|accumulator| *accumulator).reduce(|mut all, more| {
             (self.functions.1)(&mut all, more);
             all
         });

@@ -15,7 +15,8 @@
 //! ```
 
 pub use pario_team::{
-    Array, Broker, Bulk, Call, Callback, CallbackCall, CallbackRequest, Endpoint, Key, LocalMemory,
-    LocalNumbers, LocalPage, Mutexes, Number, Pending, RawArray, Reduction, Rendezvous,
-    STRIDE_LEVELS, SegmentPiece, Segments, Strided, Team, TeamError, TeamMutexGuard, Word,
+    Array, Broker, Bulk, Callback, CallbackCall, CallbackRequest, CollectiveCall, Endpoint, Key,
+    LocalMemory, LocalNumbers, LocalPage, Mutexes, Number, Pending, RawArray, Reduction,
+    Rendezvous, STRIDE_LEVELS, SegmentPiece, Segments, Strided, Team, TeamError, TeamMutexGuard,
+    Word,
 };

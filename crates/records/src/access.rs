@@ -1,16 +1,16 @@
-//! One-sided reading and writing, as callers see it.
+//! One-sided reads and writes, as callers see them.
 
 use std::ops::Range;
 
+use super::caller_memory::CallerMemory;
 use super::error::RecordError;
 use super::file::RecordFile;
-use super::memory::Memory;
-use super::order::Work;
+use super::part_request::PartAction;
 use super::record::RecordId;
 use super::request::Pending;
 
 impl RecordFile {
-    /// Reads a range of bytes of a record. Bytes that no rank has written are zero.
+    /// Reads a byte range of a record. Bytes that were never written are zero.
     pub fn read(
         &self,
         bytes: &mut [u8],
@@ -20,7 +20,7 @@ impl RecordFile {
         self.read_strided(bytes, 1, record, range)
     }
 
-    /// Writes a range of bytes of a record.
+    /// Writes a byte range of a record.
     pub fn write(
         &self,
         bytes: &[u8],
@@ -30,8 +30,8 @@ impl RecordFile {
         self.write_strided(bytes, 1, record, range)
     }
 
-    /// Reads bytes to memory with gaps: byte `i` of the range goes to `bytes[stride * i]`, and what
-    /// is between stays as it is.
+    /// Reads bytes to memory with gaps: byte `i` of the range goes to `bytes[stride * i]`, and the
+    /// bytes between stay unchanged.
     ///
     /// ```
     /// # use pario_records::RecordFile;
@@ -53,10 +53,9 @@ impl RecordFile {
         range: Range<u64>,
     ) -> Result<(), RecordError> {
         check_room(&range, bytes.len(), stride)?;
-        let memory = Memory::bytes(bytes.as_mut_ptr(), stride);
-        // SAFETY: there is room for all bytes of the range, and the memory is lent until it is
-        // over.
-        unsafe { self.move_now(Work::Read, record, range, memory) }
+        let memory = CallerMemory::bytes(bytes.as_mut_ptr(), stride);
+        // SAFETY: the slice has room for the whole range and is borrowed until the call returns.
+        unsafe { self.transfer(PartAction::Read, record, range, memory) }
     }
 
     /// Writes bytes from memory with gaps: byte `i` of the range comes from `bytes[stride * i]`.
@@ -68,9 +67,9 @@ impl RecordFile {
         range: Range<u64>,
     ) -> Result<(), RecordError> {
         check_room(&range, bytes.len(), stride)?;
-        let memory = Memory::bytes(bytes.as_ptr().cast_mut(), stride);
-        // SAFETY: as in `read_strided`; it is only read.
-        unsafe { self.move_now(Work::Write, record, range, memory) }
+        let memory = CallerMemory::bytes(bytes.as_ptr().cast_mut(), stride);
+        // SAFETY: as in `read_strided`; a write only reads the memory.
+        unsafe { self.transfer(PartAction::Write, record, range, memory) }
     }
 
     /// Starts to read into memory that is as long as the range. The memory is the result.
@@ -95,9 +94,9 @@ impl RecordFile {
         range: Range<u64>,
     ) -> Result<Pending<Vec<u8>>, RecordError> {
         check_room(&range, memory.len(), 1)?;
-        let place = Memory::bytes(memory.as_mut_ptr(), 1);
-        // SAFETY: the access keeps the memory, which does not move, until it is over.
-        unsafe { self.start(Work::Read, record, range, place, memory) }
+        let place = CallerMemory::bytes(memory.as_mut_ptr(), 1);
+        // SAFETY: the request keeps the memory, which does not move, until it is complete.
+        unsafe { self.start_transfer(PartAction::Read, record, range, place, memory) }
     }
 
     /// Starts to write from memory that is as long as the range. The memory is the result.
@@ -108,16 +107,16 @@ impl RecordFile {
         range: Range<u64>,
     ) -> Result<Pending<Vec<u8>>, RecordError> {
         check_room(&range, memory.len(), 1)?;
-        let place = Memory::bytes(memory.as_mut_ptr(), 1);
+        let place = CallerMemory::bytes(memory.as_mut_ptr(), 1);
         // SAFETY: as in `start_read`.
-        unsafe { self.start(Work::Write, record, range, place, memory) }
+        unsafe { self.start_transfer(PartAction::Write, record, range, place, memory) }
     }
 
     /// Reads to memory of the caller, which may have gaps.
     ///
     /// # Safety
-    /// Byte `stride * i` of the memory is there for every byte `i` of the range, and is used by
-    /// nobody else meanwhile.
+    /// Byte `stride * i` of the memory is writable for every byte `i` of the range, and no other
+    /// thread uses it during the call.
     pub unsafe fn read_to(
         &self,
         memory: *mut u8,
@@ -126,15 +125,17 @@ impl RecordFile {
         range: Range<u64>,
     ) -> Result<(), RecordError> {
         check_stride(stride)?;
-        // SAFETY: the caller says so.
-        unsafe { self.move_now(Work::Read, record, range, Memory::bytes(memory, stride)) }
+        // SAFETY: the caller guarantees it.
+        unsafe {
+            self.transfer(PartAction::Read, record, range, CallerMemory::bytes(memory, stride))
+        }
     }
 
     /// Writes from memory of the caller, which may have gaps.
     ///
     /// # Safety
-    /// Byte `stride * i` of the memory is there for every byte `i` of the range, and is changed by
-    /// nobody meanwhile.
+    /// Byte `stride * i` of the memory is readable for every byte `i` of the range, and does not
+    /// change during the call.
     pub unsafe fn write_from(
         &self,
         memory: *const u8,
@@ -143,16 +144,16 @@ impl RecordFile {
         range: Range<u64>,
     ) -> Result<(), RecordError> {
         check_stride(stride)?;
-        let memory = Memory::bytes(memory.cast_mut(), stride);
-        // SAFETY: the caller says so, and it is only read.
-        unsafe { self.move_now(Work::Write, record, range, memory) }
+        let memory = CallerMemory::bytes(memory.cast_mut(), stride);
+        // SAFETY: the caller guarantees it, and a write only reads the memory.
+        unsafe { self.transfer(PartAction::Write, record, range, memory) }
     }
 
     /// Starts to read to memory of the caller, which may have gaps.
     ///
     /// # Safety
-    /// Byte `stride * i` of the memory is there for every byte `i` of the range, and no other code
-    /// uses it until the request is over: until its result was taken, or it was dropped.
+    /// Byte `stride * i` of the memory is writable for every byte `i` of the range, and no other
+    /// thread uses it until the request is complete: until its result was taken, or it was dropped.
     pub unsafe fn start_read_to(
         &self,
         memory: *mut u8,
@@ -161,16 +162,16 @@ impl RecordFile {
         range: Range<u64>,
     ) -> Result<Pending<()>, RecordError> {
         check_stride(stride)?;
-        let memory = Memory::bytes(memory, stride);
-        // SAFETY: the caller says so.
-        unsafe { self.start(Work::Read, record, range, memory, ()) }
+        let memory = CallerMemory::bytes(memory, stride);
+        // SAFETY: the caller guarantees it.
+        unsafe { self.start_transfer(PartAction::Read, record, range, memory, ()) }
     }
 
     /// Starts to write from memory of the caller, which may have gaps.
     ///
     /// # Safety
-    /// Byte `stride * i` of the memory is there for every byte `i` of the range, and no other code
-    /// changes it until the request is over: until its result was taken, or it was dropped.
+    /// Byte `stride * i` of the memory is readable for every byte `i` of the range, and does not
+    /// change until the request is complete: until its result was taken, or it was dropped.
     pub unsafe fn start_write_from(
         &self,
         memory: *const u8,
@@ -179,19 +180,19 @@ impl RecordFile {
         range: Range<u64>,
     ) -> Result<Pending<()>, RecordError> {
         check_stride(stride)?;
-        let memory = Memory::bytes(memory.cast_mut(), stride);
-        // SAFETY: the caller says so, and it is only read.
-        unsafe { self.start(Work::Write, record, range, memory, ()) }
+        let memory = CallerMemory::bytes(memory.cast_mut(), stride);
+        // SAFETY: the caller guarantees it, and a write only reads the memory.
+        unsafe { self.start_transfer(PartAction::Write, record, range, memory, ()) }
     }
 
     /// Waits until everything is over that this process has started on the file. What came of it,
     /// each request says.
     pub fn wait_for_all(&self) {
-        self.shared.wait_for_all();
+        self.file.wait_for_all();
     }
 }
 
-/// Whether memory has room for a range.
+/// Checks that a caller's memory has the length that a range needs.
 fn check_room(range: &Range<u64>, room: usize, stride: usize) -> Result<(), RecordError> {
     check_stride(stride)?;
     if range.is_empty() {
@@ -204,16 +205,16 @@ fn check_room(range: &Range<u64>, room: usize, stride: usize) -> Result<(), Reco
         return Ok(());
     }
     Err(RecordError::Invalid(format!(
-        "bytes {start} to {} of a record with a stride of {stride} are {needed} bytes of memory, \
-         and {room} were given",
+        "bytes {start} to {} of the record need {needed} bytes of memory at a stride of {stride}; \
+         the caller gave {room}",
         end - 1
     )))
 }
 
-/// Strides begin at 1.
+/// Fails for a stride of 0.
 pub(super) fn check_stride(stride: usize) -> Result<(), RecordError> {
     if stride == 0 {
-        let text = "a stride of 0: 1 means that the memory has no gaps".to_owned();
+        let text = "the access has a stride of 0; give 1 for memory without gaps".to_owned();
         return Err(RecordError::Invalid(text));
     }
     Ok(())

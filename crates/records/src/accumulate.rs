@@ -1,20 +1,20 @@
-//! Adding to numbers of a record, without losing what others add at the same time.
+//! Accumulation, as callers see it: adds to numbers of a record without losing a concurrent update.
 
 use std::ops::Range;
 
 use pario_team::Number;
 
 use super::access::check_stride;
+use super::caller_memory::CallerMemory;
 use super::error::RecordError;
 use super::file::RecordFile;
-use super::memory::Memory;
-use super::order::Addend;
+use super::part_request::Addend;
 use super::record::RecordId;
 use super::request::Pending;
 
 impl RecordFile {
-    /// Adds numbers, each times a factor, to those in a range of bytes of a record. However many
-    /// ranks accumulate numbers of one type at the same places, nothing is lost.
+    /// Adds numbers, each times a factor, to the numbers in a byte range of a record. No update is
+    /// lost when several ranks accumulate numbers of one type at the same offsets.
     ///
     /// ```
     /// # use pario_records::RecordFile;
@@ -48,11 +48,11 @@ impl RecordFile {
         range: Range<u64>,
     ) -> Result<(), RecordError> {
         check_room::<T>(&range, numbers.len(), stride)?;
-        // SAFETY: there are numbers for the whole range, and they are lent until it is over.
+        // SAFETY: the slice holds numbers for the whole range and is borrowed until the call returns.
         unsafe { self.accumulate_from(numbers.as_ptr(), stride, factor, record, range) }
     }
 
-    /// Starts to add numbers. They are the result.
+    /// Starts to add numbers. The numbers are the result.
     pub fn start_accumulate<T: Number>(
         &self,
         numbers: Vec<T>,
@@ -62,14 +62,14 @@ impl RecordFile {
     ) -> Result<Pending<Vec<T>>, RecordError> {
         check_room::<T>(&range, numbers.len(), 1)?;
         let from = memory(numbers.as_ptr(), 1);
-        // SAFETY: the request keeps the numbers, which do not move, until it is over.
-        unsafe { self.start_adding(record, range, addend(factor), from, numbers) }
+        // SAFETY: the request keeps the numbers at their address until the access is complete.
+        unsafe { self.start_add(record, range, addend(factor), from, numbers) }
     }
 
-    /// Adds numbers of the caller, which may have gaps between them and need not be aligned.
+    /// Adds numbers behind a pointer, which may have gaps between them and need not be aligned.
     ///
     /// # Safety
-    /// The number at `stride * i` is there for every number `i` of the range.
+    /// The number at `stride * i` is readable for every number `i` of the range.
     pub unsafe fn accumulate_from<T: Number>(
         &self,
         numbers: *const T,
@@ -80,16 +80,16 @@ impl RecordFile {
     ) -> Result<(), RecordError> {
         check_stride(stride)?;
         check_whole::<T>(&range)?;
-        // SAFETY: the caller says so.
-        unsafe { self.add_now(record, range, addend(factor), memory(numbers, stride)) }
+        // SAFETY: the caller guarantees it.
+        unsafe { self.add(record, range, addend(factor), memory(numbers, stride)) }
     }
 
-    /// Starts to add numbers of the caller, which may have gaps between them and need not be
+    /// Starts to add numbers behind a pointer, which may have gaps between them and need not be
     /// aligned.
     ///
     /// # Safety
-    /// The number at `stride * i` is there for every number `i` of the range, and no other code
-    /// changes it until the request is over: until its result was taken, or it was dropped.
+    /// The number at `stride * i` is readable for every number `i` of the range, and does not change
+    /// until the request is complete: until its result was taken, or it was dropped.
     pub unsafe fn start_accumulate_from<T: Number>(
         &self,
         numbers: *const T,
@@ -101,21 +101,21 @@ impl RecordFile {
         check_stride(stride)?;
         check_whole::<T>(&range)?;
         let from = memory(numbers, stride);
-        // SAFETY: the caller says so.
-        unsafe { self.start_adding(record, range, addend(factor), from, ()) }
+        // SAFETY: the caller guarantees it.
+        unsafe { self.start_add(record, range, addend(factor), from, ()) }
     }
 }
 
-/// Numbers of a caller, which are only read.
-fn memory<T: Number>(numbers: *const T, stride: usize) -> Memory {
-    Memory { start: numbers.cast_mut().cast(), each: size_of::<T>(), stride }
+/// The numbers of a caller, which are only read.
+fn memory<T: Number>(numbers: *const T, stride: usize) -> CallerMemory {
+    CallerMemory { start: numbers.cast_mut().cast(), each: size_of::<T>(), stride }
 }
 
 fn addend<T: Number>(factor: T) -> Addend {
     Addend { kind: T::KIND, each: size_of::<T>(), factor: factor.to_bytes() }
 }
 
-/// Whether there are numbers for a range.
+/// Checks that a caller's memory holds the numbers of a range.
 fn check_room<T>(range: &Range<u64>, room: usize, stride: usize) -> Result<(), RecordError> {
     check_stride(stride)?;
     let count = check_whole::<T>(range)?;
@@ -128,15 +128,15 @@ fn check_room<T>(range: &Range<u64>, room: usize, stride: usize) -> Result<(), R
         return Ok(());
     }
     Err(RecordError::Invalid(format!(
-        "bytes {} to {} of a record are {count} numbers of {} bytes, with a stride of {stride} \
-         {needed} places of memory, and {room} were given",
+        "bytes {} to {} of the record are {count} numbers of {} bytes, for which a stride of {stride} \
+         needs {needed} numbers in memory; the caller gave {room}",
         range.start,
         range.end.saturating_sub(1),
         size_of::<T>()
     )))
 }
 
-/// How many numbers a range has, if these are whole.
+/// Counts the numbers of a range; fails if the range does not consist of whole numbers.
 fn check_whole<T>(range: &Range<u64>) -> Result<u128, RecordError> {
     let each = size_of::<T>() as u128;
     let bytes = u128::from(range.end.saturating_sub(range.start));
@@ -144,7 +144,8 @@ fn check_whole<T>(range: &Range<u64>) -> Result<u128, RecordError> {
         return Ok(bytes / each);
     }
     Err(RecordError::Invalid(format!(
-        "bytes {} to {} are {bytes}, which is no whole number of numbers of {each} bytes",
+        "bytes {} to {} of the record are {bytes} bytes, which is not a multiple of {each}, the size \
+         of a number; give a range of whole numbers",
         range.start,
         range.end.saturating_sub(1)
     )))

@@ -1,4 +1,4 @@
-//! What can go wrong with record files, in sentences.
+//! Errors of record files, and their encoding for other ranks.
 
 use std::io;
 use std::path::Path;
@@ -6,44 +6,45 @@ use std::path::Path;
 use pario_team::TeamError;
 use thiserror::Error;
 
-/// Why a call on a record file failed. Collective calls fail with the same error on all ranks.
+/// The reason why a call on a record file failed. A collective call fails with the same error on
+/// all ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// What was asked for is impossible: a range outside of the record, memory that is too small,
-    /// ranks that call different things.
+    /// The call is impossible: a range outside of the record, a buffer of the wrong length, ranks
+    /// whose collective calls do not match.
     #[error("{0}")]
     Invalid(String),
-    /// There is no such file, part or record.
+    /// The file, part or record does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// There is one already.
+    /// The file or part exists already.
     #[error("{0}")]
     Exists(String),
-    /// Another job has it open.
+    /// Another job has the file open.
     #[error("{0}")]
     InUse(String),
-    /// What is on the disk is not what was written, or parts do not belong together.
+    /// A part is damaged, or the parts do not belong together.
     #[error("{0}")]
     Damaged(String),
-    /// A change of the map or a sync has failed before: the file can be changed no more.
+    /// A change of the map or a sync has failed before. The file can no longer be changed.
     #[error("{0}")]
     Broken(String),
-    /// The system refuses: the disk is full, a right is missing, and so on.
+    /// A system call failed: the disk is full, a permission is missing, and so on.
     #[error("{text}")]
     System {
-        /// The number of the system's error.
+        /// The `errno` of the system call.
         number: i32,
-        /// What happened to what.
+        /// The path, the failed step and the system's text.
         text: String,
     },
-    /// The processes of the job could not do something together.
+    /// A call of the team failed: a rank is lost, has left, or made another call.
     #[error(transparent)]
     Team(#[from] TeamError),
 }
 
 impl RecordError {
-    /// The kind of error, as the standard library sorts them.
+    /// The error kind of the standard library.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Self::Invalid(_) => io::ErrorKind::InvalidInput,
@@ -57,14 +58,14 @@ impl RecordError {
         }
     }
 
-    /// What the system says while something is done to a file.
+    /// The error of a system call on a file. `doing` names the step that failed.
     pub(super) fn system(doing: &str, path: &Path, error: &io::Error) -> Self {
         let number = error.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error());
         Self::System { number, text: format!("{}: {doing}: {error}", path.display()) }
     }
 
-    /// How it is told to other ranks: a number for the kind, and the text.
-    pub(super) fn told(&self) -> (i32, String) {
+    /// Encodes the error for other ranks: a number for its kind, and its text.
+    pub(super) fn to_code(&self) -> (i32, String) {
         let kind = match self {
             Self::Invalid(_) => -1,
             Self::NotFound(_) => -2,
@@ -78,8 +79,8 @@ impl RecordError {
         (kind, self.to_string())
     }
 
-    /// What another rank has told.
-    pub(super) fn of_told(kind: i32, text: String) -> Self {
+    /// Decodes the error of another rank.
+    pub(super) fn of_code(kind: i32, text: String) -> Self {
         match kind {
             -1 => Self::Invalid(text),
             -2 => Self::NotFound(text),
@@ -91,16 +92,16 @@ impl RecordError {
         }
     }
 
-    /// How it is told in one sentence.
-    pub(super) fn to_sentence(&self) -> String {
-        let (kind, text) = self.told();
+    /// Encodes the error as one line, for the reply to a request from another machine.
+    pub(super) fn to_line(&self) -> String {
+        let (kind, text) = self.to_code();
         format!("{kind} {text}")
     }
 
-    /// What another machine has told in one sentence; nothing if that is none.
-    pub(super) fn of_sentence(sentence: &str) -> Option<Self> {
-        let (kind, text) = sentence.split_once(' ')?;
-        Some(Self::of_told(kind.parse().ok()?, text.to_owned()))
+    /// Decodes the line of another machine; `None` if it is not the line of a [`RecordError`].
+    pub(super) fn of_line(line: &str) -> Option<Self> {
+        let (kind, text) = line.split_once(' ')?;
+        Some(Self::of_code(kind.parse().ok()?, text.to_owned()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! An open record file: what all ranks do together, and who holds what.
+//! An open record file: opening, syncing and closing it, and which rank holds which bytes.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,23 +8,23 @@ use std::sync::{Arc, OnceLock};
 use pario_team::{Callback, Mutexes, Team};
 use parking_lot::{Mutex, RwLock};
 
-use super::agree::agree;
+use super::collective::{agree, different_versions};
 use super::error::RecordError;
-use super::opening::{self, Map, Opened, OwnPart, sync_directory};
-use super::owner::Owner;
-use super::record::{Holding, Record, RecordId, RecordInfo};
-use super::request::{Gate, Passage};
-use super::search::{Found, different_versions, part_error};
-use super::served;
+use super::open_parts::{self, OpenedParts, OwnPart, RecordMap, sync_directory};
+use super::part_owner::PartOwner;
+use super::part_search::{PartSearch, part_error};
+use super::part_server;
+use super::record::{BlockLocation, Record, RecordId, RecordInfo};
+use super::request::{AccessCounter, AccessGuard};
 
-/// Mutexes that each rank gives for accumulating.
-pub(super) const LOCKS: u32 = 64;
+/// Mutexes of each rank for accumulation.
+pub(super) const MUTEXES_PER_RANK: u32 = 64;
 
-/// A record file that is open, as one rank of a team sees it.
+/// An open record file, as one rank of a team sees it.
 ///
-/// Opening, making and destroying records, [`sync`](Self::sync) and [`close`](Self::close) are
-/// collective: all ranks call them, in the same order, with the same arguments. Everything else
-/// needs nobody else, and may be called by several threads at once.
+/// Opening, creating and destroying records, [`sync`](Self::sync) and [`close`](Self::close) are
+/// collective: all ranks call them, in the same order, with the same arguments. All other calls are
+/// one-sided: the caller needs no other rank, and several threads may call at once.
 ///
 /// ```
 /// use pario_records::RecordFile;
@@ -32,147 +32,151 @@ pub(super) const LOCKS: u32 = 64;
 /// # let dir = tempfile::tempdir()?;
 /// # let team = pario_team::Team::meet("a record file", 1, 0)?;
 /// # let path = dir.path().join("state");
-/// let file = RecordFile::create(&team, &path)?; // each rank may give another path
+/// let file = RecordFile::create(&team, &path)?; // each rank may give a path of its own
 /// let matrix = file.create_record(8 * 100)?;
 /// file.write(&[7; 16], matrix, 16..32)?;
 /// let mut row = [0; 24];
 /// file.read(&mut row, matrix, 8..32)?;
-/// assert_eq!(row[..8], [0; 8]); // nobody has written there
+/// assert_eq!(row[..8], [0; 8]); // never written
 /// assert_eq!(row[8..], [7; 16]);
 /// file.close()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct RecordFile {
-    pub(super) shared: Arc<Shared>,
+    pub(super) file: Arc<OpenRecordFile>,
     /// Held during collective calls.
-    pub(super) own: Mutex<Own>,
+    pub(super) own: Mutex<OwnParts>,
 }
 
-/// What accesses need.
-pub(super) struct Shared {
+/// The part of an open file that accesses, their tasks and the part server share.
+pub(super) struct OpenRecordFile {
     pub team: Team,
-    pub owners: Arc<[Owner]>,
+    pub owners: Arc<[PartOwner]>,
     pub mutexes: Mutexes,
-    /// How parts on other machines are reached, if there are any.
+    /// Sends requests to the part servers of other machines; empty if all parts are local.
     callback: OnceLock<Callback>,
-    /// Questions to other machines that are under way.
-    pub asked: AtomicUsize,
-    pub map: RwLock<Map>,
-    pub gate: Arc<Gate>,
+    /// Requests to other machines that are under way.
+    pub remote_requests: AtomicUsize,
+    pub map: RwLock<RecordMap>,
+    pub accesses: Arc<AccessCounter>,
 }
 
-/// What this rank has to care for.
-pub(super) struct Own {
+/// The parts whose maps this rank changes.
+pub(super) struct OwnParts {
     pub parts: Vec<OwnPart>,
-    /// Why the file can be changed no more.
+    /// The error after which the file can no longer be changed.
     pub broken: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
+enum OpenMode {
     Open,
     Create,
-    Either,
+    OpenOrCreate,
 }
 
 impl RecordFile {
-    /// Makes a record file, together with all others. Part `r` is a file of rank `r`: its name is
-    /// the path that this rank gives, with `.part` and the number behind it.
+    /// Creates a record file. Collective. Part `r` is a file of rank `r`; its name is the path that
+    /// this rank gives, followed by `.part` and the number.
     pub fn create(team: &Team, path: impl AsRef<Path>) -> Result<Self, RecordError> {
-        Self::open_as(team, path.as_ref(), How::Create)
+        Self::open_as(team, path.as_ref(), OpenMode::Create)
     }
 
-    /// Opens a record file that is there, together with all others, however many they are.
+    /// Opens an existing record file with any number of ranks. Collective.
     ///
-    /// Every rank gives a path. All parts that are seen there, by whichever rank, are used; parts
-    /// that nobody sees are looked for where they were last, as those that were found remember. So
-    /// one path with one part is enough for all ranks of a machine, unless parts were moved: then
-    /// the paths of all ranks together must lead to all parts. A part belongs to a rank of a machine
-    /// that sees it: if all do, part `p` to rank `p` modulo the number of ranks. Parts of a machine
-    /// on which no rank runs are missing.
+    /// Every rank gives a path and looks there for parts. Parts that no rank finds are looked for at
+    /// their last known paths, which every part stores. On one machine, a path that leads to one part
+    /// is therefore enough for all ranks. If parts were moved, the paths of all ranks together must
+    /// lead to all parts. A part belongs to a rank of a machine that sees it; if all ranks see it,
+    /// part `p` belongs to rank `p` modulo the number of ranks. Parts of a machine on which no rank
+    /// runs are missing.
     pub fn open(team: &Team, path: impl AsRef<Path>) -> Result<Self, RecordError> {
-        Self::open_as(team, path.as_ref(), How::Open)
+        Self::open_as(team, path.as_ref(), OpenMode::Open)
     }
 
-    /// Opens a record file, and makes it if no rank sees any part of it.
+    /// Opens a record file, and creates it if no rank finds a part of it. Collective.
     pub fn open_or_create(team: &Team, path: impl AsRef<Path>) -> Result<Self, RecordError> {
-        Self::open_as(team, path.as_ref(), How::Either)
+        Self::open_as(team, path.as_ref(), OpenMode::OpenOrCreate)
     }
 
-    fn open_as(team: &Team, path: &Path, how: How) -> Result<Self, RecordError> {
-        let call = match how {
-            How::Open => "an opening of a record file",
-            How::Create => "a making of a record file",
-            How::Either => "an opening or making of a record file",
+    fn open_as(team: &Team, path: &Path, mode: OpenMode) -> Result<Self, RecordError> {
+        let call = match mode {
+            OpenMode::Open => "open of a record file",
+            OpenMode::Create => "create of a record file",
+            OpenMode::OpenOrCreate => "open_or_create of a record file",
         };
-        let found = Found::search(team, call, path)?;
-        let Opened { own, owners, map } = if found.parts.is_empty() {
-            if how == How::Open {
-                let text = format!("{}: no rank sees a part of such a record file", path.display());
-                return Err(RecordError::NotFound(text));
+        let found = PartSearch::search(team, call, path)?;
+        let OpenedParts { own, owners, map } = if found.parts.is_empty() {
+            if mode == OpenMode::Open {
+                return Err(no_parts(path));
             }
-            opening::create(team, call, &found)?
+            open_parts::create(team, call, &found)?
         } else {
-            if how == How::Create {
-                let text = format!("{}: there is such a record file already", path.display());
-                return Err(RecordError::Exists(text));
+            if mode == OpenMode::Create {
+                return Err(RecordError::Exists(format!(
+                    "{}: this record file exists already; open or delete it, or give another path",
+                    path.display()
+                )));
             }
             found.check_complete(path)?;
-            opening::open(team, call, &found)?
+            open_parts::open(team, call, &found)?
         };
-        let mutexes = team.mutexes(LOCKS)?;
-        let team = team.clone();
-        let gate = Arc::default();
-        let (owners, map, callback) = (owners.into(), RwLock::new(map), OnceLock::new());
-        let asked = AtomicUsize::new(0);
-        let shared = Arc::new(Shared { team, owners, mutexes, callback, asked, map, gate });
-        if !found.are_all_near() {
-            // Nobody has opened it before.
-            let _ = shared.callback.set(served::serve(&shared)?);
+        let mutexes = team.mutexes(MUTEXES_PER_RANK)?;
+        let file = Arc::new(OpenRecordFile {
+            team: team.clone(),
+            owners: owners.into(),
+            mutexes,
+            callback: OnceLock::new(),
+            remote_requests: AtomicUsize::new(0),
+            map: RwLock::new(map),
+            accesses: Arc::default(),
+        });
+        if !found.are_all_local() {
+            // The cell is empty: this is its only `set`.
+            let _ = file.callback.set(part_server::serve(&file)?);
         }
-        let own = Own { parts: own, broken: None };
-        Ok(Self { shared, own: Mutex::new(own) })
+        let own = OwnParts { parts: own, broken: None };
+        Ok(Self { file, own: Mutex::new(own) })
     }
 
-    /// Deletes a record file, together with all others: all its parts that are found, also if some
-    /// are missing.
+    /// Deletes all parts of a record file that the ranks find, even if some are missing. Collective.
     pub fn delete(team: &Team, path: impl AsRef<Path>) -> Result<(), RecordError> {
-        let call = "a deleting of a record file";
+        let call = "delete of a record file";
         let path = path.as_ref();
-        let found = Found::search(team, call, path)?;
+        let found = PartSearch::search(team, call, path)?;
         if found.parts.is_empty() {
-            let text = format!("{}: no rank sees a part of such a record file", path.display());
-            return Err(RecordError::NotFound(text));
+            return Err(no_parts(path));
         }
         let own: Vec<PathBuf> = (found.parts.iter().flatten())
             .filter(|seen| found.owner_of(seen.identity.number) == team.rank())
             .map(|seen| seen.path.clone())
             .collect();
-        let locked: Result<Vec<_>, RecordError> = own.iter().map(|p| opening::locked(p)).collect();
-        let told = locked.as_ref().map(|_| Vec::new()).map_err(RecordError::clone);
-        // Nothing is removed while somebody has a part of it open.
-        agree(team, call, &[], told)?;
+        let locked: Result<Vec<_>, RecordError> =
+            own.iter().map(|p| open_parts::open_locked(p)).collect();
+        let result = locked.as_ref().map(|_| Vec::new()).map_err(RecordError::clone);
+        // No part is removed before all are locked: another job may have the file open.
+        agree(team, call, &[], result)?;
         let remove = |path: &PathBuf| {
             let removed = std::fs::remove_file(path);
-            removed.map_err(|error| RecordError::system("removing it", path, &error))?;
+            removed.map_err(|error| RecordError::system("deleting it", path, &error))?;
             sync_directory(path)
         };
         let removed = own.iter().try_for_each(remove);
         agree(team, call, &[], removed.map(|()| Vec::new())).map(drop)
     }
 
-    /// Makes everything durable that was written before by any rank, together with all others.
-    /// Accesses of this process that were started before are waited for.
+    /// Makes durable what any rank wrote before. Collective. Waits for the started accesses of this
+    /// process.
     pub fn sync(&self) -> Result<(), RecordError> {
-        self.sync_as("a sync of a record file")
+        self.sync_as("sync of a record file")
     }
 
     fn sync_as(&self, call: &str) -> Result<(), RecordError> {
-        self.shared.gate.wait_until_empty();
+        self.file.accesses.wait_until_empty();
         let mut own = self.own.lock();
         let own = &mut *own;
-        let team = &self.shared.team;
-        // All have written what they have written before the first one syncs.
+        let team = &self.file.team;
+        // All ranks have ended their writes before the first rank syncs.
         agree(team, call, &[], own.check().map(|()| Vec::new()))?;
         let sync = |own: &mut OwnPart| {
             own.part.sync().map_err(|error| part_error("syncing it", &own.path, error))
@@ -181,7 +185,7 @@ impl RecordFile {
         let synced = agree(team, call, &[], synced.map(|()| Vec::new()));
         let mark = |own: &mut OwnPart| {
             let marked = own.part.mark();
-            marked.map_err(|error| part_error("noting what is complete", &own.path, error))
+            marked.map_err(|error| part_error("writing its superblock", &own.path, error))
         };
         let marked = synced.and_then(|_| {
             let marked = own.parts.iter_mut().try_for_each(mark);
@@ -194,50 +198,50 @@ impl RecordFile {
         Ok(())
     }
 
-    /// Closes the file, together with all others, when everything is durable. What was started is
-    /// waited for. The file is closed also if this fails.
+    /// Makes everything durable, and closes the file. Collective. Waits for the started accesses of
+    /// this process. The file is closed even if this fails.
     pub fn close(self) -> Result<(), RecordError> {
         self.finish()
     }
 
-    /// What [`close`](Self::close) does, for who cannot give the file away because other threads
-    /// have it too. It is closed when the last one has dropped it.
+    /// Does the work of [`close`](Self::close) for a caller that cannot give the file away because
+    /// other threads share it. The file is closed when the last of them drops it.
     pub fn finish(&self) -> Result<(), RecordError> {
-        self.sync_as("a closing of a record file")?;
-        // All have come to it, and nobody needs the parts any more.
-        if let Some(callback) = self.shared.callback.get() {
+        self.sync_as("close of a record file")?;
+        // All ranks have called it, so that no rank needs the parts of this machine any more.
+        if let Some(callback) = self.file.callback.get() {
             callback.forget();
         }
         Ok(())
     }
 
-    /// How many parts the file has: as many as processes have made it.
+    /// The number of parts: one for each process that created the file.
     pub fn parts(&self) -> u32 {
-        // There are no more than a team has processes.
-        u32::try_from(self.shared.owners.len()).unwrap_or(u32::MAX)
+        // A file has at most as many parts as a team has processes.
+        u32::try_from(self.file.owners.len()).unwrap_or(u32::MAX)
     }
 
-    /// The team.
+    /// The team that has opened the file.
     pub fn team(&self) -> &Team {
-        &self.shared.team
+        &self.file.team
     }
 
-    /// Where a part is, on the machine of the rank that has it.
+    /// The path of a part on the machine of the rank that has it.
     pub fn part_path(&self, part: u32) -> Option<&Path> {
-        self.shared.owners.get(part as usize).map(|owner| owner.path.as_path())
+        self.file.owners.get(part as usize).map(|owner| owner.path.as_path())
     }
 
     /// All records, by number.
     pub fn records(&self) -> Vec<RecordInfo> {
-        self.shared.map.read().records.values().map(|record| record.info.clone()).collect()
+        self.file.map.read().records.values().map(|record| record.info.clone()).collect()
     }
 
-    /// What is known of a record.
+    /// The length and the kind of a record.
     pub fn record(&self, record: RecordId) -> Result<RecordInfo, RecordError> {
-        Ok(self.shared.record(record)?.info.clone())
+        Ok(self.file.record(record)?.info.clone())
     }
 
-    /// Which rank holds which bytes of a record: one block for each part, in order.
+    /// Lists which rank holds which bytes of a record: one block for each part, in order.
     ///
     /// ```
     /// # use pario_records::RecordFile;
@@ -250,75 +254,85 @@ impl RecordFile {
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn distribution(&self, record: RecordId) -> Result<Vec<Holding>, RecordError> {
-        let record = self.shared.record(record)?;
-        Ok((0..record.parts()).map(|part| self.holding(&record, part)).collect())
+    pub fn distribution(&self, record: RecordId) -> Result<Vec<BlockLocation>, RecordError> {
+        let record = self.file.record(record)?;
+        Ok((0..record.parts()).map(|part| self.block_location(&record, part)).collect())
     }
 
-    /// The blocks of a record that this rank holds: it reaches them without the disk of another.
-    pub fn held_here(&self, record: RecordId) -> Result<Vec<Holding>, RecordError> {
+    /// The non-empty blocks of a record that this rank holds on its own disk.
+    pub fn held_here(&self, record: RecordId) -> Result<Vec<BlockLocation>, RecordError> {
         let mut all = self.distribution(record)?;
-        all.retain(|held| held.rank == self.shared.team.rank() && held.len > 0);
+        all.retain(|held| held.rank == self.file.team.rank() && held.len > 0);
         Ok(all)
     }
 
-    /// The block that holds a byte of a record.
-    pub fn locate(&self, record: RecordId, position: u64) -> Result<Holding, RecordError> {
-        let record = self.shared.record(record)?;
+    /// Finds the block that holds a byte of a record.
+    pub fn locate(&self, record: RecordId, position: u64) -> Result<BlockLocation, RecordError> {
+        let record = self.file.record(record)?;
         record.check_byte(position)?;
-        Ok(self.holding(&record, record.part_of(position)))
+        Ok(self.block_location(&record, record.part_of(position)))
     }
 
-    fn holding(&self, record: &Record, part: usize) -> Holding {
+    fn block_location(&self, record: &Record, part: usize) -> BlockLocation {
         let (start, len, _) = record.block(part);
-        let rank = self.shared.owners[part].rank;
-        Holding { part: u32::try_from(part).unwrap_or(u32::MAX), rank, start, len }
+        let rank = self.file.owners[part].rank;
+        BlockLocation { part: u32::try_from(part).unwrap_or(u32::MAX), rank, start, len }
     }
 }
 
-impl Shared {
-    /// What is known of a record, with where everything is.
+impl OpenRecordFile {
+    /// Looks a record up.
     pub fn record(&self, record: RecordId) -> Result<Arc<Record>, RecordError> {
-        let found = self.map.read().records.get(&record.number()).cloned();
-        found.ok_or_else(|| RecordError::NotFound(format!("there is no {record} in this file")))
+        self.map.read().record(record)
     }
 
-    /// A record, for an access: it stays while the access is under way.
-    pub fn enter(&self, record: RecordId) -> Result<(Arc<Record>, Passage), RecordError> {
+    /// Looks a record up and counts an access to it. The record is not destroyed before the guard is
+    /// dropped.
+    pub fn begin_access(
+        &self,
+        record: RecordId,
+    ) -> Result<(Arc<Record>, AccessGuard), RecordError> {
+        // The access is counted while the map is locked: `destroy_records` removes the record first
+        // and waits for accesses then.
         let map = self.map.read();
-        let found = map.records.get(&record.number()).cloned();
-        let found = found
-            .ok_or_else(|| RecordError::NotFound(format!("there is no {record} in this file")))?;
-        Ok((found, self.gate.enter()))
+        Ok((map.record(record)?, self.accesses.enter()))
     }
 
-    /// How parts on other machines are reached.
+    /// The callback that sends requests to the part servers of other machines.
     pub fn callback(&self) -> Result<&Callback, RecordError> {
         self.callback.get().ok_or_else(different_versions)
     }
 
     /// Waits until no access of this process is under way.
     pub fn wait_for_all(&self) {
-        self.gate.wait_until_empty();
+        self.accesses.wait_until_empty();
     }
 }
 
-impl Own {
-    /// An error if the file can be changed no more.
+impl OwnParts {
+    /// Fails if the file can no longer be changed.
     pub fn check(&self) -> Result<(), RecordError> {
         match &self.broken {
             None => Ok(()),
             Some(why) => Err(RecordError::Broken(format!(
-                "this record file can be changed and synced no more, since that has failed before \
-                 ({why}); close it and open it again"
+                "this record file can no longer be changed or synced, because an earlier change or \
+                 sync has failed ({why}); close it and open it again"
             ))),
         }
     }
 }
 
+fn no_parts(path: &Path) -> RecordError {
+    RecordError::NotFound(format!(
+        "{}: no rank finds a part of this record file; check the path, and run a process on each \
+         machine that has parts",
+        path.display()
+    ))
+}
+
 impl fmt::Debug for RecordFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let records = self.shared.map.read().records.len();
-        write!(f, "RecordFile({records} records in {} parts)", self.shared.owners.len())
+        let records = self.file.map.read().records.len();
+        write!(f, "RecordFile({records} records in {} parts)", self.file.owners.len())
     }
 }

@@ -1,23 +1,24 @@
-//! Record files: records spread over local files of the processes of a job, one for each, which all
-//! read, write and add to without anybody's help.
+//! Record files: numbered records over the local files of a job's processes. Every process reads,
+//! writes and adds to all records without the help of another process.
 //!
-//! A [`RecordFile`] has one part for each process that has made it: a plain local file, on whatever
-//! disk this process has chosen. Processes of one machine use their files directly; those of other
-//! machines ask the data server of the machine (`crates/team`). A record is a sequence of bytes with a number; each part holds one
-//! block of it, or nothing. Where the blocks are is kept in the parts themselves, durably, so that a
-//! later job can open the file, with any number of processes.
+//! A [`RecordFile`] has one **part** for each process that created it: a plain local file on a disk
+//! that this process has chosen. Processes of one machine open each other's parts; processes of other
+//! machines send requests to the data server of that machine (`crates/team`). A **record** is a
+//! numbered sequence of bytes. Each part holds one **block** of it, possibly an empty one. The
+//! **map** in each part says durably where the blocks are, so that a later job with any number of
+//! processes can open the file.
 //!
-//! What can be relied on:
-//! - A record that was made is there after a crash and after a power failure; it is there on all
-//!   parts or on none. The same is true of a record that was destroyed.
-//! - What was written survives the death of any process, and after [`RecordFile::sync`] or
+//! Guarantees:
+//! - A created record survives crashes and power failures; it is in all parts or in none. The same
+//!   holds for a destroyed record.
+//! - Written bytes survive the death of any process, and after [`RecordFile::sync`] or
 //!   [`RecordFile::close`] a power failure.
-//! - A read sees every write that had returned before, whoever wrote.
-//! - Two accumulations never lose anything. Writes that overlap in time and place may mix.
+//! - A read sees every write, of any rank, that returned before the read began.
+//! - Concurrent accumulations never lose an update. Concurrent writes to the same bytes may mix.
 //!
-//! What it is not: it keeps no copies, and a part that is lost is lost.
+//! What it is not: a record file keeps no copies. A lost part is lost.
 //!
-//! The walk of an access is told in docs/memory.md, the bytes of a part in docs/record-format.md.
+//! docs/memory.md explains the path of an access, docs/record-format.md the bytes of a part.
 //!
 //! ```
 //! use pario_records::RecordFile;
@@ -25,7 +26,7 @@
 //! # let dir = tempfile::tempdir()?;
 //! # let path = dir.path().join("run7");
 //! let team = pario_team::Team::meet("run7", 1, 0)?; // the only rank
-//! let file = RecordFile::open_or_create(&team, &path)?; // the part of this rank: run7.part0
+//! let file = RecordFile::open_or_create(&team, &path)?; // this rank's part: run7.part0
 //! let grid = file.create_record(8 * 1_000_000)?; // a million doubles over all disks
 //! if team.rank() == 0 {
 //!     file.write(&1.5_f64.to_ne_bytes(), grid, 800..808)?;
@@ -37,28 +38,28 @@
 
 mod access;
 mod accumulate;
-mod adding;
-mod agree;
-mod changing;
+mod caller_memory;
+mod collective;
+mod create_destroy;
+mod deferred;
 mod error;
-mod far;
 mod file;
-mod later;
-mod memory;
-mod moving;
-mod opening;
-mod order;
-mod owner;
+mod locked_add;
+mod open_parts;
 mod part;
+mod part_owner;
+mod part_request;
+mod part_search;
+mod part_server;
 mod record;
+mod remote_transfer;
 mod request;
-mod search;
-mod served;
-mod workers;
+mod transfer;
+mod worker_pool;
 
 pub use error::RecordError;
 pub use file::RecordFile;
-pub use part::{Block, PartMap, map_of_part};
-pub use record::{Holding, NewRecord, RecordId, RecordInfo};
+pub use part::{PartMap, RecordBlock, map_of_part};
+pub use record::{BlockLocation, NewRecord, RecordId, RecordInfo};
 pub use request::Pending;
-pub use workers::start_workers;
+pub use worker_pool::start_workers;

@@ -1,22 +1,22 @@
-//! What a record is, which rank holds which bytes of it, and how an access is cut into pieces.
+//! Records: their numbers, their blocks in the parts, and the pieces of an access.
 
 use std::fmt;
 use std::ops::Range;
 
 use super::error::RecordError;
 
-/// The number of a record: it stays the same as long as the file exists, and no other record of the
-/// file ever gets it.
+/// The number of a record. It is valid as long as the file exists; no other record of the file ever
+/// gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordId(u64);
 
 impl RecordId {
-    /// The record with a number, which was noted somewhere.
+    /// The id of the record with this number, which a program may have stored.
     pub fn of_number(number: u64) -> Self {
         Self(number)
     }
 
-    /// Its number.
+    /// The number.
     pub fn number(self) -> u64 {
         self.0
     }
@@ -28,62 +28,62 @@ impl fmt::Display for RecordId {
     }
 }
 
-/// A record that is to be made.
+/// The length and distribution of a new record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NewRecord {
-    /// So many bytes, cut evenly: blocks differ by one byte at most.
+    /// A length in bytes, in even blocks: they differ by one byte at most.
     Regular(u64),
-    /// So many bytes in each part of the file, in the order of parts. A part may get none.
+    /// The length of the block in each part, in the order of parts. A block may be empty.
     Irregular(Vec<u64>),
 }
 
-/// What is known of a record.
+/// The number, length and kind of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordInfo {
-    /// Which record.
+    /// The number of the record.
     pub id: RecordId,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub len: u64,
-    /// Whether it was cut evenly.
+    /// Whether its blocks are even.
     pub is_regular: bool,
 }
 
-/// A block of a record: the bytes that one part of the file holds.
+/// The bytes of a record that one part of the file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holding {
+pub struct BlockLocation {
     /// The part of the file.
     pub part: u32,
     /// The rank that has this part now.
     pub rank: u32,
-    /// The first byte of the record that is there.
+    /// The offset of the block in the record.
     pub start: u64,
-    /// How many are there; if none, it begins where it would.
+    /// The length of the block, possibly 0.
     pub len: u64,
 }
 
-/// A record, with where everything is.
+/// A record with the location of all its blocks.
 #[derive(Debug)]
 pub struct Record {
     pub info: RecordInfo,
-    /// Where the block of each part begins in the record; at the end, how long the record is.
+    /// The offset of each part's block in the record; at the end, the length of the record.
     starts: Vec<u64>,
-    /// Where the block of each part is in the part.
+    /// The offset of each part's block in the part.
     offsets: Vec<u64>,
 }
 
-/// Bytes that lie together in one part.
+/// The bytes of an access that lie in one part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// Which part.
+pub struct PartPiece {
+    /// The number of the part.
     pub part: usize,
-    /// Where in the part.
+    /// The offset in the part.
     pub at: u64,
-    /// Where in the access.
+    /// The offset in the access.
     pub here: usize,
     pub len: usize,
 }
 
-/// Sizes of the blocks of a new record, one for each part.
+/// Computes the length of the block in each part for a new record.
 pub fn sizes_of(new: &NewRecord, parts: u32) -> Result<Vec<u64>, RecordError> {
     match new {
         NewRecord::Regular(total) => {
@@ -94,21 +94,24 @@ pub fn sizes_of(new: &NewRecord, parts: u32) -> Result<Vec<u64>, RecordError> {
         NewRecord::Irregular(sizes) if sizes.len() == parts as usize => {
             let total = sizes.iter().try_fold(0_u64, |sum, size| sum.checked_add(*size));
             if total.is_none() {
-                let text = "a record of more bytes than can be counted".to_owned();
-                return Err(RecordError::Invalid(text));
+                return Err(RecordError::Invalid(
+                    "the blocks of the irregular record have more than 2^64 bytes together; give \
+                     smaller sizes"
+                        .to_owned(),
+                ));
             }
             Ok(sizes.clone())
         }
         NewRecord::Irregular(sizes) => Err(RecordError::Invalid(format!(
-            "an irregular record of {} blocks: this file has {parts} parts, give a size for each, 0 \
-             for those that get nothing",
+            "the irregular record has {} block sizes, but the record file has {parts} parts; give one \
+             size for each part, 0 for an empty block",
             sizes.len()
         ))),
     }
 }
 
 impl Record {
-    /// A record whose blocks have these sizes and are at these offsets.
+    /// Describes a record by the sizes of its blocks and their offsets in the parts.
     pub fn new(id: RecordId, is_regular: bool, sizes: &[u64], offsets: Vec<u64>) -> Self {
         let mut starts = vec![0];
         let mut end = 0;
@@ -119,28 +122,28 @@ impl Record {
         Self { info: RecordInfo { id, len: end, is_regular }, starts, offsets }
     }
 
-    /// Where the block of a part begins, how long it is, and where it is in the part.
+    /// The block of a part: its offset in the record, its length, and its offset in the part.
     pub fn block(&self, part: usize) -> (u64, u64, u64) {
         let start = self.starts[part];
         (start, self.starts[part + 1] - start, self.offsets[part])
     }
 
-    /// How many parts there are.
+    /// The number of parts.
     pub fn parts(&self) -> usize {
         self.offsets.len()
     }
 
     /// The part that holds a byte of the record.
     pub fn part_of(&self, position: u64) -> usize {
-        // Of parts that begin at the same place, the last one has something there.
+        // Of several blocks that begin at the same offset, all but the last are empty.
         self.starts.partition_point(|start| *start <= position).saturating_sub(1)
     }
 
-    /// Checks a range; where it begins, and how many bytes it has.
+    /// Checks that a range lies in the record; returns its first byte and its length.
     pub fn check(&self, range: &Range<u64>) -> Result<(u64, usize), RecordError> {
         let Range { start, end } = *range;
         let RecordInfo { id, len, .. } = &self.info;
-        // An empty range is valid anywhere.
+        // An empty range is valid at any offset.
         if start == end {
             return Ok((start, 0));
         }
@@ -148,7 +151,8 @@ impl Record {
         let count = count.and_then(|count| usize::try_from(count).ok());
         let Some(count) = count.filter(|count| isize::try_from(*count).is_ok()) else {
             return Err(RecordError::Invalid(format!(
-                "bytes {start} to {} are not in {id}, which has {len} bytes from byte 0 on",
+                "bytes {start} to {} are not in {id}, which has {len} bytes from byte 0 on; give a \
+                 range inside it",
                 end.saturating_sub(1)
             )));
         };
@@ -166,8 +170,8 @@ impl Record {
         )))
     }
 
-    /// The pieces of an access, one for each part that holds something of it.
-    pub fn pieces(&self, lo: u64, count: usize) -> Vec<Piece> {
+    /// Cuts an access into pieces, one for each part that holds bytes of it.
+    pub fn pieces(&self, lo: u64, count: usize) -> Vec<PartPiece> {
         let end = lo + count as u64;
         let mut pieces = Vec::new();
         let mut at = lo;
@@ -175,11 +179,10 @@ impl Record {
         while at < end && part < self.parts() {
             let until = self.starts[part + 1].min(end);
             if until > at {
-                // Both are below what was checked to fit into memory.
-                #[expect(clippy::cast_possible_truncation, reason = "no more than `count`")]
+                #[expect(clippy::cast_possible_truncation, reason = "both are at most `count`")]
                 let (here, len) = ((at - lo) as usize, (until - at) as usize);
                 let at_part = self.offsets[part] + (at - self.starts[part]);
-                pieces.push(Piece { part, at: at_part, here, len });
+                pieces.push(PartPiece { part, at: at_part, here, len });
                 at = until;
             }
             part += 1;
@@ -239,9 +242,9 @@ mod tests {
         let record = record(&[4, 6]);
         assert_eq!(record.check(&(0..10)).unwrap(), (0, 10));
         assert_eq!(record.check(&(9..10)).unwrap(), (9, 1));
-        #[expect(clippy::reversed_empty_ranges, reason = "what is refused, and what is nothing")]
-        let (nothing, reversed) = (5..5, 5..4);
-        assert_eq!(record.check(&nothing).unwrap(), (5, 0));
+        #[expect(clippy::reversed_empty_ranges, reason = "an empty range and an invalid one")]
+        let (empty, reversed) = (5..5, 5..4);
+        assert_eq!(record.check(&empty).unwrap(), (5, 0));
         for wrong in [reversed, 0..11, 10..11, u64::MAX - 1..u64::MAX, 0..u64::MAX] {
             let text = record.check(&wrong).unwrap_err().to_string();
             assert!(text.contains("are not in record 7, which has 10 bytes"), "{text}");

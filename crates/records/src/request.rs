@@ -1,4 +1,4 @@
-//! Started accesses: what they wait for, and the memory that they use.
+//! Started accesses: the tasks they wait for, and the memory they use.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -6,8 +6,8 @@ use std::task::{Context, Poll, Waker};
 use pario_net::StartedRequest;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::deferred::{DeferredTask, hasten_all};
 use super::error::RecordError;
-use super::later::{Later, hasten_all};
 
 /// A started access to a record file, with the memory that it uses as its result.
 ///
@@ -59,7 +59,7 @@ pub struct Progress {
     state: Mutex<ProgressState>,
     is_over: Condvar,
     /// Tasks that whoever waits does itself.
-    later: Mutex<Vec<Arc<Later>>>,
+    later: Mutex<Vec<Arc<DeferredTask>>>,
 }
 
 #[derive(Debug, Default)]
@@ -97,7 +97,7 @@ impl Progress {
     }
 
     /// A task was begun that is left to whoever waits.
-    pub fn leave(&self, later: Arc<Later>) {
+    pub fn leave(&self, later: Arc<DeferredTask>) {
         self.later.lock().push(later);
     }
 
@@ -159,19 +159,19 @@ impl Drop for Task {
 
 /// How many accesses are under way: who removes something waits until none is.
 #[derive(Debug, Default)]
-pub struct Gate {
+pub struct AccessCounter {
     count: Mutex<usize>,
     is_empty: Condvar,
 }
 
 /// An access that is under way.
 #[derive(Debug)]
-pub struct Passage(Arc<Gate>);
+pub struct AccessGuard(Arc<AccessCounter>);
 
-impl Gate {
-    pub fn enter(self: &Arc<Self>) -> Passage {
+impl AccessCounter {
+    pub fn enter(self: &Arc<Self>) -> AccessGuard {
         *self.count.lock() += 1;
-        Passage(self.clone())
+        AccessGuard(self.clone())
     }
 
     /// Waits until nobody is inside.
@@ -186,7 +186,7 @@ impl Gate {
     }
 }
 
-impl Drop for Passage {
+impl Drop for AccessGuard {
     fn drop(&mut self) {
         let mut count = self.0.count.lock();
         *count -= 1;

@@ -27,7 +27,7 @@ use crate::node::description_writer::DescriptionWriter;
 use crate::node::missing_namespace::Rebuild;
 use crate::node::subfile_reaper::SubfileReaper;
 use crate::open_files::OpenFiles;
-use crate::operation::Registry;
+use crate::operation::OperationRegistry;
 use crate::peers::Peers;
 use crate::processing::RunningCalls;
 use crate::record_locks::RecordLocks;
@@ -57,7 +57,7 @@ pub struct NodeState {
     pub requests: RequestMeter,
     pub job_memories: JobMemories,
     /// The operations on extents that this node can run.
-    pub operations: Arc<Registry>,
+    pub operations: Arc<OperationRegistry>,
     /// The processing calls at this node.
     pub calls: RunningCalls,
     pub peers: Peers,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pario_net::{ChangeWord, OwnerLock, SharedMemoryPart, SharedMemoryShape, WaitLimits};
 
-use crate::call::{CALL_BYTES, Call};
+use crate::call::{CALL_BYTES, CollectiveCall};
 
 /// The bytes of a rank in one round.
 pub const SLOT_BYTES: usize = 64 << 10;
@@ -430,7 +430,7 @@ impl Board {
     }
 
     /// Writes the call of this rank in a round, with its bytes.
-    pub fn write(&self, round: u32, call: Call, bytes: &[u8]) {
+    pub fn write(&self, round: u32, call: CollectiveCall, bytes: &[u8]) {
         self.write_slot(self.rank, round, &call.to_bytes(bytes.len()), bytes);
     }
 
@@ -445,16 +445,16 @@ impl Board {
     pub fn read_slot(&self, rank: u32, round: u32) -> ([u8; CALL_BYTES], Vec<u8>) {
         let mut call = [0; CALL_BYTES];
         self.part.get(self.slot(round, rank), &mut call);
-        let mut bytes = vec![0; Call::told_bytes(&call).min(SLOT_BYTES)];
+        let mut bytes = vec![0; CollectiveCall::told_bytes(&call).min(SLOT_BYTES)];
         self.read(round, rank, &mut bytes);
         (call, bytes)
     }
 
     /// The call of a rank in a round.
-    pub fn call(&self, round: u32, rank: u32) -> Call {
+    pub fn call(&self, round: u32, rank: u32) -> CollectiveCall {
         let mut bytes = [0; CALL_BYTES];
         self.part.get(self.slot(round, rank), &mut bytes);
-        Call::of_bytes(&bytes)
+        CollectiveCall::of_bytes(&bytes)
     }
 
     /// Reads the bytes of a rank in a round.

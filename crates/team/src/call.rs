@@ -7,7 +7,7 @@ use crate::collective::Reduction;
 /// A collective call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Call {
+pub enum CollectiveCall {
     /// A barrier.
     Barrier,
     /// A broadcast.
@@ -53,7 +53,7 @@ pub enum Call {
 /// Bytes of a call on the board.
 pub const CALL_BYTES: usize = 24;
 
-impl Call {
+impl CollectiveCall {
     /// Encodes the call for the board, with the number of bytes behind it.
     pub fn to_bytes(self, told: usize) -> [u8; CALL_BYTES] {
         let (kind, detail, amount) = match self {
@@ -118,7 +118,7 @@ impl Call {
     }
 }
 
-impl fmt::Display for Call {
+impl fmt::Display for CollectiveCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Barrier => write!(f, "a barrier"),
@@ -131,16 +131,16 @@ impl fmt::Display for Call {
                 write!(f, "a reduction to the {reduction} of {count} numbers of type {kind}")
             }
             Self::Allocate => write!(f, "an allocation of segments"),
-            Self::Mutexes => write!(f, "a making of mutexes"),
+            Self::Mutexes => write!(f, "a creation of mutexes"),
             Self::Callback => write!(f, "a registration of a callback"),
             Self::Array { kind: 0, element, len } => {
-                write!(f, "a making of an array of {len} elements of {element} bytes")
+                write!(f, "a creation of an array of {len} elements of {element} bytes")
             }
             Self::Array { kind, len, .. } => {
                 let kind = crate::number::name_of(*kind);
-                write!(f, "a making of an array of {len} numbers of type {kind}")
+                write!(f, "a creation of an array of {len} numbers of type {kind}")
             }
-            Self::Unknown => write!(f, "something unknown here"),
+            Self::Unknown => write!(f, "a call that this version does not know"),
         }
     }
 }
@@ -152,20 +152,20 @@ mod tests {
     #[test]
     fn calls_come_back_from_the_board() {
         let calls = [
-            Call::Barrier,
-            Call::Broadcast { root: 3, bytes: 1 << 40 },
-            Call::Gather { bytes: 7 },
-            Call::Reduce { reduction: Reduction::Largest, kind: 6, count: u64::MAX },
-            Call::Allocate,
-            Call::Mutexes,
-            Call::Callback,
-            Call::Array { kind: 4, element: 8, len: 1 << 50 },
-            Call::Array { kind: 0, element: u32::MAX, len: 3 },
+            CollectiveCall::Barrier,
+            CollectiveCall::Broadcast { root: 3, bytes: 1 << 40 },
+            CollectiveCall::Gather { bytes: 7 },
+            CollectiveCall::Reduce { reduction: Reduction::Largest, kind: 6, count: u64::MAX },
+            CollectiveCall::Allocate,
+            CollectiveCall::Mutexes,
+            CollectiveCall::Callback,
+            CollectiveCall::Array { kind: 4, element: 8, len: 1 << 50 },
+            CollectiveCall::Array { kind: 0, element: u32::MAX, len: 3 },
         ];
         for call in calls {
-            assert_eq!(Call::of_bytes(&call.to_bytes(7)), call);
-            assert_eq!(Call::told_bytes(&call.to_bytes(1 << 16)), 1 << 16);
+            assert_eq!(CollectiveCall::of_bytes(&call.to_bytes(7)), call);
+            assert_eq!(CollectiveCall::told_bytes(&call.to_bytes(1 << 16)), 1 << 16);
         }
-        assert_eq!(Call::of_bytes(&[9; CALL_BYTES]), Call::Unknown);
+        assert_eq!(CollectiveCall::of_bytes(&[9; CALL_BYTES]), CollectiveCall::Unknown);
     }
 }

@@ -13,7 +13,7 @@ use pario_net::{
     Bulk, FilePart, PendingReply, RecvBuffer, Responder, RpcError, StartedRequest, panic_text,
 };
 
-use crate::call::Call;
+use crate::call::CollectiveCall;
 use crate::error::TeamError;
 use crate::pending_access::Pending;
 use crate::remote::message::{DataProtocol, DataReply, DataRequest};
@@ -106,7 +106,7 @@ impl Team {
         &self,
         function: impl Fn(CallbackRequest) + Send + Sync + 'static,
     ) -> Result<Callback, TeamError> {
-        let number = self.register_callback(Arc::new(function), Call::Callback)?;
+        let number = self.register_callback(Arc::new(function), CollectiveCall::Callback)?;
         Ok(Callback { team: self.clone(), number })
     }
 }
@@ -197,7 +197,7 @@ impl Callback {
             return Err(TeamError::Invalid(what));
         }
         let (number, header) = (self.number, header.to_vec().into());
-        let call = DataRequest::Call { number, from, target: rank, header, data };
+        let call = DataRequest::CollectiveCall { number, from, target: rank, header, data };
         let reply = team.start_request_into(rank, call, buffer)?;
         Ok(Pending::started(PendingCallback { team, rank, reply }))
     }

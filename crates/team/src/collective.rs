@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::board::SLOT_BYTES;
-use crate::call::Call;
+use crate::call::CollectiveCall;
 use crate::error::TeamError;
 use crate::number::Number;
 use crate::team::Team;
@@ -55,7 +55,7 @@ impl fmt::Display for Reduction {
 impl Team {
     /// Waits until all ranks are here. All ranks then see what each has put before.
     pub fn barrier(&self) -> Result<(), TeamError> {
-        self.call(Call::Barrier, &[]).map(drop)
+        self.call(CollectiveCall::Barrier, &[]).map(drop)
     }
 
     /// Copies the bytes of one rank to all. All ranks give the same number of bytes.
@@ -74,7 +74,7 @@ impl Team {
                 format!("a broadcast from rank {root} is not possible: there are {size} ranks");
             return Err(TeamError::Invalid(what));
         }
-        let call = Call::Broadcast { root, bytes: bytes.len() as u64 };
+        let call = CollectiveCall::Broadcast { root, bytes: bytes.len() as u64 };
         let is_root = self.rank() == root;
         for chunk in chunks(bytes.len()) {
             let chunk = &mut bytes[chunk];
@@ -100,7 +100,7 @@ impl Team {
         loop {
             let (now, later) = rest.split_at(rest.len().min(SLOT_BYTES));
             rest = later;
-            let met = self.call(Call::Gather { bytes: now.len() as u64 }, now)?;
+            let met = self.call(CollectiveCall::Gather { bytes: now.len() as u64 }, now)?;
             let mut is_over = true;
             for (all, more) in gathered.iter_mut().zip(met.all()) {
                 // A rank that fills its slot may have more.
@@ -130,7 +130,7 @@ impl Team {
         reduction: Reduction,
         numbers: &mut [T],
     ) -> Result<(), TeamError> {
-        let call = Call::Reduce { reduction, kind: T::KIND, count: numbers.len() as u64 };
+        let call = CollectiveCall::Reduce { reduction, kind: T::KIND, count: numbers.len() as u64 };
         let each = size_of::<T>();
         for chunk in chunks(size_of_val(numbers)) {
             let chunk = &mut numbers[chunk.start / each..chunk.end / each];

@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::call::Call;
+use crate::call::CollectiveCall;
 
 /// Why a call of a team failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -38,7 +38,7 @@ pub enum TeamError {
         /// The job.
         job: String,
         /// What each rank has called.
-        calls: Vec<Call>,
+        calls: Vec<CollectiveCall>,
     },
     /// Not all have come.
     #[error(
@@ -101,7 +101,7 @@ impl TeamError {
 }
 
 /// The calls of the ranks, one line for each call.
-fn told(calls: &[Call]) -> String {
+fn told(calls: &[CollectiveCall]) -> String {
     let mut lines: Vec<(String, Vec<usize>)> = Vec::new();
     for (rank, call) in calls.iter().enumerate() {
         let what = call.to_string();
@@ -131,10 +131,10 @@ mod tests {
     #[test]
     fn who_called_what_is_told_by_lines() {
         let calls = vec![
-            Call::Barrier,
-            Call::Broadcast { root: 1, bytes: 8 },
-            Call::Barrier,
-            Call::Broadcast { root: 1, bytes: 9 },
+            CollectiveCall::Barrier,
+            CollectiveCall::Broadcast { root: 1, bytes: 8 },
+            CollectiveCall::Barrier,
+            CollectiveCall::Broadcast { root: 1, bytes: 9 },
         ];
         let error = TeamError::Disagree { job: "7".to_owned(), calls };
         let text = "job 7: the ranks of the team disagree\n  ranks 0, 2 called a barrier\n  \

@@ -43,7 +43,7 @@ mod strided;
 mod team;
 
 pub use array::{Array, LocalNumbers, LocalPage, RawArray};
-pub use call::Call;
+pub use call::CollectiveCall;
 pub use callbacks::{Callback, CallbackCall, CallbackRequest};
 pub use collective::Reduction;
 pub use error::TeamError;

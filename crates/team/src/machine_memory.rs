@@ -143,19 +143,19 @@ impl MachineMemory {
 pub struct Numbers<'a, T> {
     start: *const T,
     count: usize,
-    lent: std::marker::PhantomData<&'a [T]>,
+    borrowed: std::marker::PhantomData<&'a [T]>,
 }
 
 impl<'a, T: Number> Numbers<'a, T> {
     /// Those of a slice.
     pub fn of(numbers: &'a [T]) -> Self {
-        Self { start: numbers.as_ptr(), count: numbers.len(), lent: std::marker::PhantomData }
+        Self { start: numbers.as_ptr(), count: numbers.len(), borrowed: std::marker::PhantomData }
     }
 
     /// Those that bytes are.
     pub fn of_bytes(bytes: &'a [u8]) -> Self {
         let count = bytes.len() / size_of::<T>();
-        Self { start: bytes.as_ptr().cast(), count, lent: std::marker::PhantomData }
+        Self { start: bytes.as_ptr().cast(), count, borrowed: std::marker::PhantomData }
     }
 
     /// How many there are.

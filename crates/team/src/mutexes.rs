@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pario_net::SharedMemoryShape;
 
-use crate::call::Call;
+use crate::call::CollectiveCall;
 use crate::error::TeamError;
 use crate::machine_memory::{MACHINE_MEMORY_WORDS, MachineMemory};
 use crate::remote::message::DataRequest;
@@ -47,7 +47,7 @@ pub struct TeamMutexGuard<'a> {
 impl Team {
     /// Creates mutexes, together with all ranks: this many of this rank.
     pub fn mutexes(&self, count: u32) -> Result<Mutexes, TeamError> {
-        let met = self.call(Call::Mutexes, &count.to_le_bytes())?;
+        let met = self.call(CollectiveCall::Mutexes, &count.to_le_bytes())?;
         let mut places = Vec::new();
         // Each machine counts its own.
         let mut ends: BTreeMap<u32, usize> = BTreeMap::new();

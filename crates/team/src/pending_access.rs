@@ -32,14 +32,14 @@ pub type Pending<T> = pario_net::Pending<T, TeamError>;
 /// well, and ignores errors.
 #[must_use = "wait for the access"]
 pub(crate) struct PendingAccess<'a> {
-    target: Option<Target>,
+    target: Option<PendingTarget>,
     chunks: VecDeque<PendingChunk>,
     /// The memory that bytes are read into.
     borrowed: PhantomData<&'a mut [u8]>,
 }
 
 /// The rank that requests go to.
-struct Target {
+struct PendingTarget {
     team: Team,
     rank: u32,
 }
@@ -60,7 +60,7 @@ impl PendingAccess<'_> {
     }
 
     fn to(segments: &Segments, rank: u32) -> Self {
-        let target = Target { team: segments.team().clone(), rank };
+        let target = PendingTarget { team: segments.team().clone(), rank };
         Self { target: Some(target), chunks: VecDeque::new(), borrowed: PhantomData }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pario_net::SharedMemoryShape;
 use serde::{Deserialize, Serialize};
 
-use crate::call::Call;
+use crate::call::CollectiveCall;
 use crate::error::TeamError;
 use crate::machine_memory::{MACHINE_MEMORY_WORDS, MachineMemory};
 use crate::number::Word;
@@ -72,7 +72,7 @@ pub struct LocalMemory {
 impl Team {
     /// Allocates segments, together with all ranks: this many bytes of this rank. They are zero.
     pub fn segments(&self, bytes: usize) -> Result<Segments, TeamError> {
-        let met = self.call(Call::Allocate, &(bytes as u64).to_le_bytes())?;
+        let met = self.call(CollectiveCall::Allocate, &(bytes as u64).to_le_bytes())?;
         let (mut lens, mut places) = (Vec::new(), Vec::new());
         let mut end = 0_usize;
         for rank in 0..self.size() {

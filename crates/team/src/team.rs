@@ -9,14 +9,14 @@ use pario_net::{SharedMemory, SharedMemoryShape};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::board::{Board, MissingRank, SLOT_BYTES};
-use crate::call::Call;
+use crate::call::CollectiveCall;
 use crate::callbacks::CallbackFn;
 use crate::error::{TeamError, some_ranks};
 use crate::free_memory;
 use crate::local_rendezvous::{LocalRendezvous, Member, meet};
 use crate::machine_memory::MachineMemory;
 use crate::remote::data_connections::DataConnections;
-use crate::remote::data_server::Registry;
+use crate::remote::data_server::MemoryRegistry;
 use crate::remote::machine_leader::MachineLeader;
 use crate::remote::message::DataRequest;
 use crate::remote::requests::LOSS_SPREAD_TIME;
@@ -64,7 +64,7 @@ pub struct TeamState {
     machines: Vec<u32>,
     /// The machine leader, if this process is one.
     pub leader: Mutex<Option<MachineLeader>>,
-    registry: Arc<Registry>,
+    registry: Arc<MemoryRegistry>,
     /// The connections to data servers, opened on first use.
     pub data_connections: Mutex<Option<Arc<DataConnections>>>,
     /// Held during a collective call: the number of created objects.
@@ -101,7 +101,7 @@ impl Team {
         let member = Member { job: job.to_owned(), size, rank };
         let until = Instant::now() + options.timeout;
         let multi_machine = options.multi_machine.as_ref().filter(|_| size > 1);
-        let registry = Arc::new(Registry::default());
+        let registry = Arc::new(MemoryRegistry::default());
         let leader = Mutex::new(None);
         let open = |memory: &Arc<SharedMemory>| {
             let Some(multi_machine) = multi_machine else { return Ok(None) };
@@ -238,7 +238,11 @@ impl Team {
     }
 
     /// Makes a collective call with some bytes, at most those of a slot.
-    pub(crate) fn call(&self, call: Call, bytes: &[u8]) -> Result<CompletedRound<'_>, TeamError> {
+    pub(crate) fn call(
+        &self,
+        call: CollectiveCall,
+        bytes: &[u8],
+    ) -> Result<CompletedRound<'_>, TeamError> {
         let made = self.shared.created.lock();
         self.shared.call(call, bytes, made)
     }
@@ -299,7 +303,7 @@ impl Team {
     pub(crate) fn register_callback(
         &self,
         function: Arc<CallbackFn>,
-        call: Call,
+        call: CollectiveCall,
     ) -> Result<u64, TeamError> {
         let met = self.call(call, &[])?;
         let mut made = met.made;
@@ -332,7 +336,8 @@ impl Team {
     ) -> Result<MutexGuard<'a, u64>, TeamError> {
         let said = wrong.map_or(&[][..], |wrong| wrong.as_bytes());
         let said = &said[..said.len().min(SLOT_BYTES)];
-        let met = self.shared.call(Call::Gather { bytes: said.len() as u64 }, said, made)?;
+        let met =
+            self.shared.call(CollectiveCall::Gather { bytes: said.len() as u64 }, said, made)?;
         for (rank, said) in (0..self.size()).zip(met.all()) {
             if !said.is_empty() {
                 let said = String::from_utf8_lossy(&said);
@@ -359,7 +364,7 @@ impl WeakTeam {
 impl TeamState {
     fn call<'a>(
         &'a self,
-        call: Call,
+        call: CollectiveCall,
         bytes: &[u8],
         made: MutexGuard<'a, u64>,
     ) -> Result<CompletedRound<'a>, TeamError> {
@@ -389,7 +394,7 @@ impl CompletedRound<'_> {
     pub fn all(&self) -> Vec<Vec<u8>> {
         let board = &self.shared.board;
         let told = (0..self.shared.member.size).map(|rank| match board.call(self.round, rank) {
-            Call::Gather { bytes } => {
+            CollectiveCall::Gather { bytes } => {
                 let len = usize::try_from(bytes).unwrap_or(0).min(SLOT_BYTES);
                 self.of(rank, len)
             }

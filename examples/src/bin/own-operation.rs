@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::bail;
-use pario::operation::{Seen, fold};
+use pario::operation::{ExtentInput, fold};
 use pario::{Cluster, ExtentIndex, ExtentPlacement, SubfileIndex};
 use pario_server::Node;
 
@@ -36,8 +36,8 @@ fn main() -> anyhow::Result<()> {
 /// Runs a node with four disks in the directory until it is stopped.
 fn serve(directory: &str) -> anyhow::Result<()> {
     let count = fold(
-        |shortest: &usize, words: &mut Words, seen: &Seen<'_>| {
-            let text = std::str::from_utf8(seen.body()).map_err(|error| error.to_string())?;
+        |shortest: &usize, words: &mut Words, input: &ExtentInput<'_>| {
+            let text = std::str::from_utf8(input.body()).map_err(|error| error.to_string())?;
             for word in text.split_whitespace().filter(|word| word.len() >= *shortest) {
                 *words.entry(word.to_owned()).or_default() += 1;
             }

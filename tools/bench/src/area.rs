@@ -1,4 +1,4 @@
-//! Areas, and the families of figures they consist of.
+//! Areas, and the families of figures that they consist of.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -8,25 +8,26 @@ use anyhow::{Context, Result};
 use crate::plot::Plot;
 use crate::report::Report;
 
-/// How the benchmark was called.
+/// The settings of a run.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub struct RunSettings {
     /// Less data and fewer turns.
     pub quick: bool,
-    /// A directory of our own on the disk to be measured.
+    /// The scratch directory, on the disk that is measured.
     pub dir: PathBuf,
 }
 
-impl Setting {
-    /// One of two values: for a full run, or for a quick one.
+impl RunSettings {
+    /// Returns one of two values: for a full run, or for a quick one.
     pub fn choose<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
 
-    /// A directory of its own for a figure.
+    /// Creates a directory for a figure.
     pub fn subdir(&self, name: &str) -> Result<PathBuf> {
         let dir = self.dir.join(name);
-        fs::create_dir(&dir).with_context(|| format!("making the directory {}", dir.display()))?;
+        fs::create_dir(&dir)
+            .with_context(|| format!("creating the directory {}", dir.display()))?;
         Ok(dir)
     }
 
@@ -36,13 +37,14 @@ impl Setting {
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
-    /// Has the file system finish what earlier work has left it to do.
-    pub fn settle(&self) -> Result<()> {
+    /// Makes the file system finish earlier work, so that it does not count in the next turn.
+    pub fn flush_file_system(&self) -> Result<()> {
         let dir = File::open(&self.dir).context("opening the directory")?;
         rustix::fs::syncfs(dir).context("syncing the file system")
     }
 
-    /// Why figures that need so many bytes on the disk cannot be measured, if so.
+    /// Returns why figures that need this many bytes on the disk cannot be measured; `None` if they
+    /// can.
     pub fn lacks_space(&self, needed_bytes: u64) -> Result<Option<String>> {
         let free_bytes = self.free_bytes()?;
         Ok((free_bytes < needed_bytes).then(|| {
@@ -53,33 +55,33 @@ impl Setting {
 }
 
 /// Figures that are measured together.
-pub struct Family {
-    /// How the names of its figures begin, behind the area.
+pub struct FigureFamily {
+    /// The beginning of the names of its figures, behind the area.
     pub name: &'static str,
-    /// What is measured, in a few words.
-    pub what: &'static str,
-    /// Measures and reports.
-    pub run: fn(&Setting, &mut Report) -> Result<()>,
+    /// A description in a few words.
+    pub description: &'static str,
+    /// Measures the figures and reports them.
+    pub run: fn(&RunSettings, &mut Report) -> Result<()>,
 }
 
-/// A part of pario whose figures belong together.
-pub struct Area {
-    /// How the names of all its figures begin.
+/// A part of Pario whose figures belong together.
+pub struct BenchArea {
+    /// The beginning of the names of all its figures.
     pub name: &'static str,
-    /// Its figures, in the order they are measured.
-    pub families: &'static [Family],
-    /// Plots of what was measured.
+    /// Its figures, in the order in which they are measured.
+    pub families: &'static [FigureFamily],
+    /// Draws plots of the measured figures.
     pub draw: fn(&Report) -> Vec<Plot>,
 }
 
-/// For areas that have no plots.
+/// Draws nothing, for areas without plots.
 pub fn nothing(_: &Report) -> Vec<Plot> {
     Vec::new()
 }
 
-impl Area {
-    /// The families whose names begin in one of these ways, with commas between them.
-    pub fn beginning(&self, beginnings: &str) -> impl Iterator<Item = &'static Family> {
+impl BenchArea {
+    /// The families whose names begin with one of these texts, which are separated by commas.
+    pub fn beginning(&self, beginnings: &str) -> impl Iterator<Item = &'static FigureFamily> {
         let families = self.families.iter();
         families.filter(move |family| {
             beginnings.split(',').any(|beginning| family.name.starts_with(beginning))

@@ -1,32 +1,32 @@
-//! A figure and its line.
+//! A figure and the line that prints it.
 
 use std::fmt;
 
 use crate::turns::Comparison;
 
-/// What the turns of a figure amount to.
+/// The amount of work in a turn, which determines the unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Quantity {
-    /// So many bytes in a turn, shown in millions per second.
+    /// Bytes per turn, printed in millions per second.
     Megabytes(f64),
-    /// So many bytes in a turn, shown in thousands of millions per second.
+    /// Bytes per turn, printed in thousands of millions per second.
     Gigabytes(f64),
-    /// So many operations in a turn, shown in microseconds for each.
+    /// Operations per turn, printed in microseconds for each.
     Operations(f64),
-    /// So many operations in a turn, shown in nanoseconds for each.
+    /// Operations per turn, printed in nanoseconds for each.
     ShortOperations(f64),
-    /// So many tokens in a turn, shown in thousands per second.
+    /// Tokens per turn, printed in thousands per second.
     Tokens(f64),
-    /// So many events in a turn, shown per second.
+    /// Events per turn, printed per second.
     Events(f64),
-    /// So many voxels in a turn, shown in millions per second.
+    /// Voxels per turn, printed in millions per second.
     Voxels(f64),
-    /// No time was measured but something else, shown as it is, in this unit.
+    /// A quantity other than time, printed as it is in this unit.
     Amount(&'static str),
 }
 
 impl Quantity {
-    /// The number to show for a turn of so many seconds.
+    /// The number to print for a turn of `seconds`.
     fn shown(self, seconds: f64) -> f64 {
         match self {
             Self::Megabytes(bytes) => bytes / seconds / 1e6,
@@ -54,65 +54,65 @@ impl Quantity {
     }
 }
 
-/// One figure: its `Display` is its line.
+/// One figure; its `Display` is its line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     /// Area and name.
     pub name: String,
-    /// What came out.
-    pub outcome: Outcome,
+    /// The result.
+    pub outcome: FigureOutcome,
 }
 
-/// What became of a figure.
+/// The result of a figure.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum FigureOutcome {
     /// It was measured.
     Measured {
-        /// The two sides.
+        /// The comparison of the two sides.
         comparison: Comparison,
-        /// What a turn amounts to.
+        /// The amount of work in a turn.
         quantity: Quantity,
-        /// The ratio to be reached, if there is one.
+        /// The ratio to reach, if the figure has a goal.
         goal: Option<f64>,
     },
-    /// It cannot be measured here.
+    /// It cannot be measured on this machine.
     Skipped {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }
 
-/// The numbers of a figure as its line shows them.
+/// The numbers of a figure, as its line prints them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Shown {
-    /// Ours, in the unit.
+pub struct FigureNumbers {
+    /// Our number, in the unit.
     pub ours: f64,
-    /// Theirs, in the unit.
+    /// The peer's number, in the unit.
     pub theirs: f64,
     /// Larger is better.
     pub ratio: f64,
 }
 
 impl Figure {
-    /// Its numbers, if it was measured.
-    pub fn shown(&self) -> Option<Shown> {
+    /// The numbers, if the figure was measured.
+    pub fn shown(&self) -> Option<FigureNumbers> {
         match &self.outcome {
-            Outcome::Measured { comparison, quantity, .. } => Some(Shown {
+            FigureOutcome::Measured { comparison, quantity, .. } => Some(FigureNumbers {
                 ours: quantity.shown(comparison.ours_s),
                 theirs: quantity.shown(comparison.theirs_s),
                 ratio: comparison.ratio,
             }),
-            Outcome::Skipped { .. } => None,
+            FigureOutcome::Skipped { .. } => None,
         }
     }
 
-    /// Whether it was measured and missed its goal, as far as its line shows.
+    /// Whether the figure was measured and, as printed, misses its goal.
     pub fn is_short(&self) -> bool {
         match &self.outcome {
-            Outcome::Measured { comparison, goal: Some(goal), .. } => {
+            FigureOutcome::Measured { comparison, goal: Some(goal), .. } => {
                 (comparison.ratio * 1000.0).round() < (goal * 1000.0).round()
             }
-            Outcome::Measured { goal: None, .. } | Outcome::Skipped { .. } => false,
+            FigureOutcome::Measured { goal: None, .. } | FigureOutcome::Skipped { .. } => false,
         }
     }
 }
@@ -121,31 +121,31 @@ impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
         match &self.outcome {
-            Outcome::Measured { comparison, quantity, goal } => {
+            FigureOutcome::Measured { comparison, quantity, goal } => {
                 let Comparison { ours_s, theirs_s, ratio, spread } = *comparison;
                 let (ours, theirs) = (quantity.shown(ours_s), quantity.shown(theirs_s));
                 write!(
                     f,
                     "figure {name} ours={} theirs={} unit={} ratio={ratio:.3} spread={spread:.2} ",
-                    Readable(ours),
-                    Readable(theirs),
+                    ThreeDigits(ours),
+                    ThreeDigits(theirs),
                     quantity.unit(),
                 )?;
                 let verdict = if self.is_short() { "short" } else { "ok" };
                 match goal {
-                    Some(goal) => write!(f, "goal={} {verdict}", Goal(*goal)),
+                    Some(goal) => write!(f, "goal={} {verdict}", GoalNumber(*goal)),
                     None => write!(f, "goal=none"),
                 }
             }
-            Outcome::Skipped { reason } => write!(f, "figure {name} skipped reason={reason}"),
+            FigureOutcome::Skipped { reason } => write!(f, "figure {name} skipped reason={reason}"),
         }
     }
 }
 
-/// A number with three digits, or all of them before the point.
-struct Readable(f64);
+/// A number with three digits, or with all digits before the point.
+struct ThreeDigits(f64);
 
-impl fmt::Display for Readable {
+impl fmt::Display for ThreeDigits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let decimals = match self.0.abs() {
             value if value >= 99.95 => 0,
@@ -157,10 +157,10 @@ impl fmt::Display for Readable {
     }
 }
 
-/// A goal with two decimals, or three where it has them.
-struct Goal(f64);
+/// A goal with two decimals, or three if it has them.
+struct GoalNumber(f64);
 
-impl fmt::Display for Goal {
+impl fmt::Display for GoalNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let thousandths = (self.0 * 1000.0).round();
         let decimals = if thousandths % 10.0 == 0.0 { 2 } else { 3 };
@@ -177,7 +177,7 @@ mod tests {
         let comparison = Comparison { ours_s: 0.1, theirs_s: 0.1 * ratio, ratio, spread: 0.0412 };
         Figure {
             name: "store/random-read".into(),
-            outcome: Outcome::Measured { comparison, quantity, goal },
+            outcome: FigureOutcome::Measured { comparison, quantity, goal },
         }
     }
 
@@ -238,7 +238,7 @@ mod tests {
     fn a_skipped_figure_says_why() {
         let figure = Figure {
             name: "store/random-read".into(),
-            outcome: Outcome::Skipped { reason: "no io_uring here".into() },
+            outcome: FigureOutcome::Skipped { reason: "no io_uring here".into() },
         };
         assert_eq!(figure.to_string(), "figure store/random-read skipped reason=no io_uring here");
         assert!(!figure.is_short());
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn numbers_keep_three_digits() {
         let shown: Vec<_> = [2610.4, 99.96, 17.44, 9.999, 9.1, 0.99999, 0.0123]
-            .map(|value| Readable(value).to_string())
+            .map(|value| ThreeDigits(value).to_string())
             .into();
         assert_eq!(shown, ["2610", "100", "17.4", "10.0", "9.10", "1.00", "0.012"]);
     }

@@ -1,30 +1,30 @@
-//! Benchmarks that print ratios: pario and a peer, measured in turns in the same run.
+//! Benchmarks that print ratios: Pario and a peer, measured in turns in the same run.
 //!
-//! Each area is a module with one module per family of figures; what a figure is compared to
-//! stands in a module or function of its own. The figures go to standard output, one line each;
-//! everything else goes to standard error.
+//! Each area is a module with one module per family of figures; each peer has its own module or
+//! function. The figures go to standard output, one line each; everything else goes to standard
+//! error.
 
-mod apart;
 mod area;
-mod bystanders;
-mod cables;
 mod cluster;
 mod fair;
 mod figure;
 mod flow;
 mod memory;
 mod modes;
+mod namespaces;
 mod net;
+mod other_load;
 mod partner;
-mod patience;
 mod plot;
 mod report;
-mod scratch;
+mod scratch_directory;
 mod slices;
 mod small;
 mod statistics;
 mod store;
 mod turns;
+mod virtual_network;
+mod watchdog;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,15 +33,15 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 
-use area::{Area, Setting};
-use bystanders::Ticks;
-use partner::Role;
-use patience::Patience;
+use area::{BenchArea, RunSettings};
+use other_load::ProcessorTicks;
+use partner::PartnerRole;
 use report::Report;
-use scratch::Scratch;
+use scratch_directory::ScratchDirectory;
+use watchdog::Watchdog;
 
 /// All areas.
-const AREAS: &[Area] = &[
+const AREAS: &[BenchArea] = &[
     store::AREA,
     net::AREA,
     flow::AREA,
@@ -53,8 +53,8 @@ const AREAS: &[Area] = &[
     small::AREA,
 ];
 
-/// What a second process of this program can be told to be.
-const ROLES: &[&[Role]] = &[
+/// The roles of second processes of this program.
+const ROLES: &[&[PartnerRole]] = &[
     net::ROLES,
     flow::ROLES,
     cluster::ROLES,
@@ -64,35 +64,36 @@ const ROLES: &[&[Role]] = &[
     fair::ROLES,
 ];
 
-/// What was typed.
+/// The command line.
 #[derive(Parser, Debug)]
 #[command(
     name = "pario-bench",
-    about = "Measures pario side by side with what it is compared to, and prints ratios",
+    about = "Measures Pario and its peers side by side, and prints ratios",
     after_help = "Example:\n  \
         pario-bench store --quick\n  \
         pario-bench store/flat --dir /mnt/ssd\n  \
         pario-bench net/tcp-stream\n  \
         pario-bench slices/warm,aligned,cold --plots pictures\n\n\
-        A ratio is larger-is-better. A missed goal is shown as `short` and is no error."
+        A larger ratio is better. A missed goal is printed as `short` and is not an error."
 )]
 struct Arguments {
-    /// An area, or beginnings of the names of its figures, like store/flat or slices/warm,cold
+    /// An area, or the beginnings of figure names in it, for example store/flat or slices/warm,cold
     #[arg(required_unless_present_any = ["list", "partner"])]
     area: Option<String>,
-    /// Stay under a minute: less data, fewer turns
+    /// Take about a minute: less data, fewer turns
     #[arg(long)]
     quick: bool,
-    /// Name the areas and what they measure
+    /// List the areas and their figures
     #[arg(long)]
     list: bool,
-    /// Where temporary files go [default: next to this program]
+    /// Directory for temporary files [default: next to this program]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Write plots of the figures there, as SVG, where the area has some and all were measured
+    /// Write plots as SVG to this directory, for areas that have plots and figures that were
+    /// measured
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
-    /// Be the second process of a measurement
+    /// Run as the second process of a measurement
     #[arg(long, hide = true, num_args = 1.., allow_hyphen_values = true)]
     partner: Option<Vec<String>>,
 }
@@ -102,34 +103,34 @@ fn main() -> Result<()> {
     if let Some(words) = arguments.partner {
         return partner::play(ROLES, &words);
     }
-    let Some(asked) = arguments.area.filter(|_| !arguments.list) else {
+    let Some(requested) = arguments.area.filter(|_| !arguments.list) else {
         list();
         return Ok(());
     };
-    let (area_name, beginning) = asked.split_once('/').unwrap_or((&asked, ""));
+    let (area_name, beginning) = requested.split_once('/').unwrap_or((&requested, ""));
     let area = AREAS.iter().find(|area| area.name == area_name);
     let families: Vec<_> = area.map_or_else(Vec::new, |area| area.beginning(beginning).collect());
     let Some(area) = area.filter(|_| !families.is_empty()) else {
-        bail!("there are no figures {asked}; --list names what there is");
+        bail!("no figure is called {requested}; --list names all of them");
     };
-    let scratch = Scratch::make(arguments.dir.as_deref())?;
+    let scratch = ScratchDirectory::make(arguments.dir.as_deref())?;
     eprintln!("temporary files: {}", scratch.path().display());
-    let setting = Setting { quick: arguments.quick, dir: scratch.path().to_owned() };
+    let setting = RunSettings { quick: arguments.quick, dir: scratch.path().to_owned() };
     let mut report = Report::new(area_name);
     let mut failed = Vec::new();
     for family in families {
-        eprintln!("{area_name}/{}: {}", family.name, family.what);
-        let before = Ticks::now();
+        eprintln!("{area_name}/{}: {}", family.name, family.description);
+        let before = ProcessorTicks::now();
         let limit = Duration::from_secs(setting.choose(40 * 60, 3 * 60));
-        let patience = Patience::start(format!("{area_name}/{}", family.name), limit);
+        let watchdog = Watchdog::start(format!("{area_name}/{}", family.name), limit);
         if let Err(error) = (family.run)(&setting, &mut report) {
             eprintln!("  failed: {error:#}");
             failed.push(family.name);
         }
-        drop(patience);
-        if let (Some(before), Some(now)) = (before, Ticks::now()) {
+        drop(watchdog);
+        if let (Some(before), Some(now)) = (before, ProcessorTicks::now()) {
             let percent = now.others_percent_since(before);
-            eprintln!("  others used {percent} % of the processors meanwhile");
+            eprintln!("  other programs used {percent} % of the processors");
         }
     }
     if let Some(dir) = &arguments.plots {
@@ -140,8 +141,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn write_plots(area: &Area, report: &Report, dir: &Path) -> Result<()> {
-    fs::create_dir_all(dir).with_context(|| format!("making the directory {}", dir.display()))?;
+fn write_plots(area: &BenchArea, report: &Report, dir: &Path) -> Result<()> {
+    fs::create_dir_all(dir).with_context(|| format!("creating the directory {}", dir.display()))?;
     for plot in (area.draw)(report) {
         let path = dir.join(plot.name).with_extension("svg");
         fs::write(&path, plot.svg).with_context(|| format!("writing {}", path.display()))?;
@@ -155,7 +156,7 @@ fn list() {
     for area in AREAS {
         println!("{}", area.name);
         for family in area.families {
-            println!("  {}/{:<28} {}", area.name, family.name, family.what);
+            println!("  {}/{:<28} {}", area.name, family.name, family.description);
         }
     }
 }

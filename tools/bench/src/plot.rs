@@ -1,7 +1,8 @@
-//! Plots as SVG: a few curves or bars, axes with units, and colours for light and dark surroundings.
+//! Plots as SVG: a few curves or bars, axes with units, and colours for light and dark
+//! surroundings.
 //!
-//! Invariant: whatever is drawn lies within the picture. Colours are classes of one style sheet, which
-//! has another set for a page that is dark.
+//! Invariant: everything lies within the picture. Colours are classes of one style sheet, which has
+//! another set for a dark page.
 
 use std::fmt::Write;
 
@@ -17,7 +18,7 @@ const STYLE: &str = "\
 .page{fill:#14181f}.ink{fill:#e5e9f0}.pale{fill:#aab3c0}.grid{stroke:#2f3743}.axis{stroke:#8791a0}\
 .ours{fill:#6aa9f0}.theirs{fill:#e6a05a}.line{stroke:#e6a05a}.way{stroke:#6aa9f0}}";
 
-/// A picture that is ready to be written.
+/// A finished picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plot {
     /// The name of its file, without `.svg`.
@@ -26,25 +27,25 @@ pub struct Plot {
     pub svg: String,
 }
 
-/// What stands around a plot.
+/// The texts around a plot.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame<'a> {
-    /// What is shown.
+pub struct PlotFrame<'a> {
+    /// The title.
     pub title: &'a str,
-    /// Below the horizontal axis.
+    /// The label of the horizontal axis.
     pub across: &'a str,
-    /// Beside the vertical axis, with its unit.
+    /// The label of the vertical axis, with its unit.
     pub up: &'a str,
-    /// What ours is called, and what it is compared with.
+    /// The names of our side and of the peer.
     pub sides: [&'a str; 2],
 }
 
-/// Measured points and the line that they are compared with, both at the same places.
+/// A measured point, and the bound at the same abscissa.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
-    /// The place.
+pub struct PlotPoint {
+    /// The abscissa.
     pub at: f64,
-    /// What was measured.
+    /// The measured value.
     pub ours: f64,
     /// The bound.
     pub bound: f64,
@@ -52,22 +53,22 @@ pub struct Point {
 
 /// A pair of bars.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pair {
-    /// What stands below it, in two lines.
+pub struct BarPair {
+    /// The label below it, in two lines.
     pub label: [String; 2],
     /// The first bar.
     pub ours: f64,
-    /// The second one.
+    /// The second bar.
     pub theirs: f64,
-    /// What stands above it.
+    /// The note above it.
     pub note: String,
 }
 
-/// Points along an axis, with the bound as a line; both axes begin at 0.
-pub fn points(name: &'static str, frame: Frame<'_>, points: &[Point]) -> Plot {
+/// Draws points along an axis, with the bound as a line; both axes begin at 0.
+pub fn points(name: &'static str, frame: PlotFrame<'_>, points: &[PlotPoint]) -> Plot {
     let height = 430.0;
-    let mut out = Sheet::new(frame, height);
-    let largest = |value: fn(&Point) -> f64| points.iter().map(value).fold(0.0, f64::max);
+    let mut out = SvgSheet::new(frame, height);
+    let largest = |value: fn(&PlotPoint) -> f64| points.iter().map(value).fold(0.0, f64::max);
     let (step_x, end_x) = steps(largest(|point| point.at));
     let (step_y, end_y) = steps(largest(|point| point.ours.max(point.bound)));
     let bottom = out.bottom();
@@ -82,7 +83,7 @@ pub fn points(name: &'static str, frame: Frame<'_>, points: &[Point]) -> Plot {
         out.tick(x(value), &short(value));
     }
     for (class, dashes, value) in [
-        ("line", " stroke-dasharray=\"7 5\"", (|point| point.bound) as fn(&Point) -> f64),
+        ("line", " stroke-dasharray=\"7 5\"", (|point| point.bound) as fn(&PlotPoint) -> f64),
         ("way", "", |point| point.ours),
     ] {
         let path: Vec<String> = points
@@ -104,9 +105,9 @@ pub fn points(name: &'static str, frame: Frame<'_>, points: &[Point]) -> Plot {
     out.finish(name)
 }
 
-/// Pairs of bars on a logarithmic axis.
-pub fn pairs(name: &'static str, frame: Frame<'_>, pairs: &[Pair]) -> Plot {
-    let mut out = Sheet::new(frame, 470.0);
+/// Draws pairs of bars on a logarithmic axis.
+pub fn pairs(name: &'static str, frame: PlotFrame<'_>, pairs: &[BarPair]) -> Plot {
+    let mut out = SvgSheet::new(frame, 470.0);
     let all = || pairs.iter().flat_map(|pair| [pair.ours, pair.theirs]);
     // Whole powers of ten, so that every bar has some height.
     let lowest = all().fold(f64::INFINITY, f64::min).log10().floor() - 0.3;
@@ -142,14 +143,14 @@ pub fn pairs(name: &'static str, frame: Frame<'_>, pairs: &[Pair]) -> Plot {
     out.finish(name)
 }
 
-/// A picture that is being drawn.
-struct Sheet {
+/// A picture under construction.
+struct SvgSheet {
     svg: String,
     height: f64,
 }
 
-impl Sheet {
-    fn new(frame: Frame<'_>, height: f64) -> Self {
+impl SvgSheet {
+    fn new(frame: PlotFrame<'_>, height: f64) -> Self {
         let mut sheet = Self { svg: String::new(), height };
         let font = "Inter, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif";
         sheet.put(&format!(
@@ -183,7 +184,7 @@ impl Sheet {
         sheet
     }
 
-    /// Where the horizontal axis lies.
+    /// The height of the horizontal axis.
     fn bottom(&self) -> f64 {
         self.height - 74.0
     }
@@ -202,14 +203,14 @@ impl Sheet {
         );
     }
 
-    /// A line across, with its value.
+    /// Draws a horizontal line with its value.
     fn level(&mut self, y: f64, value: &str) {
         let end = WIDTH - RIGHT;
         self.put(&format!("<path class=\"grid\" d=\"M{LEFT} {y:.1}H{end}\"/>"));
         self.text((LEFT - 9.0, y + 4.0), "end", ("pale", 12.0), value);
     }
 
-    /// A mark on the horizontal axis, with its value.
+    /// Draws a mark on the horizontal axis with its value.
     fn tick(&mut self, x: f64, value: &str) {
         let bottom = self.bottom();
         self.put(&format!("<path class=\"axis\" d=\"M{x:.1} {bottom}v5\"/>"));
@@ -226,7 +227,8 @@ impl Sheet {
     }
 }
 
-/// Steps of 1, 2 or 5 times a power of ten, about six of them, and where the axis ends.
+/// Chooses about six steps of 1, 2 or 5 times a power of ten; returns the step and the end of the
+/// axis.
 fn steps(largest: f64) -> (f64, f64) {
     let largest = if largest > 0.0 { largest } else { 1.0 };
     let rough = largest / 6.0;
@@ -236,7 +238,7 @@ fn steps(largest: f64) -> (f64, f64) {
     (step, (largest / step).ceil() * step)
 }
 
-/// A number of steps.
+/// The number of steps.
 fn count(steps: f64) -> u32 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some dozens")]
     let count = steps.round() as u32;
@@ -257,8 +259,8 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const FRAME: Frame<'_> =
-        Frame { title: "a < b", across: "disks", up: "slices per s", sides: ["ours", "bound"] };
+    const FRAME: PlotFrame<'_> =
+        PlotFrame { title: "a < b", across: "disks", up: "slices per s", sides: ["ours", "bound"] };
 
     #[test]
     fn axes_end_at_a_whole_number_of_steps() {
@@ -275,14 +277,14 @@ mod tests {
             "curve",
             FRAME,
             &[
-                Point { at: 3.0, ours: 0.9, bound: 1.0 },
-                Point { at: 60.0, ours: 19.0, bound: 20.0 },
+                PlotPoint { at: 3.0, ours: 0.9, bound: 1.0 },
+                PlotPoint { at: 60.0, ours: 19.0, bound: 20.0 },
             ],
         );
         assert_eq!(made.svg.matches("<circle").count(), 2);
         assert!(made.svg.contains("a &lt; b") && made.svg.contains(">0.950<"));
         let label = ["warm".to_owned(), "zarr".to_owned()];
-        let pair = Pair { label, ours: 100.0, theirs: 2.0, note: "50 x".to_owned() };
+        let pair = BarPair { label, ours: 100.0, theirs: 2.0, note: "50 x".to_owned() };
         let made = pairs("bars", FRAME, &[pair.clone(), pair]);
         assert_eq!(made.svg.matches("class=\"theirs\"").count(), 3, "two bars and what they mean");
         assert!(made.svg.ends_with("</svg>\n"));

@@ -1,6 +1,6 @@
-//! The figures of a run, as they are printed.
+//! The figures of a run, as the program prints them.
 
-use crate::figure::{Figure, Outcome, Quantity, Shown};
+use crate::figure::{Figure, FigureNumbers, FigureOutcome, Quantity};
 use crate::turns::Comparison;
 
 /// Prints figures and counts them.
@@ -11,12 +11,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// A report on an area.
+    /// Creates the report of an area.
     pub fn new(area: &str) -> Self {
         Self { area: area.to_owned(), figures: Vec::new() }
     }
 
-    /// Prints a figure that was measured, with the ratio to be reached, if there is one.
+    /// Prints a measured figure, with the ratio to reach if it has a goal.
     pub fn measured(
         &mut self,
         name: &str,
@@ -25,14 +25,14 @@ impl Report {
         goal: impl Into<Option<f64>>,
     ) {
         let goal = goal.into();
-        let outcome = Outcome::Measured { comparison, quantity, goal };
+        let outcome = FigureOutcome::Measured { comparison, quantity, goal };
         self.print(name, outcome);
     }
 
-    /// Prints a figure that cannot be measured here.
+    /// Prints a figure that cannot be measured on this machine.
     pub fn skipped(&mut self, name: &str, reason: impl Into<String>) {
         let reason = reason.into();
-        self.print(name, Outcome::Skipped { reason });
+        self.print(name, FigureOutcome::Skipped { reason });
     }
 
     /// Prints the closing count.
@@ -41,13 +41,13 @@ impl Report {
         println!("figures: {}, short: {short}", self.figures.len());
     }
 
-    /// What the line of a figure shows, if it was measured.
-    pub fn shown(&self, name: &str) -> Option<Shown> {
+    /// The numbers of a figure, if it was measured.
+    pub fn shown(&self, name: &str) -> Option<FigureNumbers> {
         let name = format!("{}/{name}", self.area);
         self.figures.iter().find(|figure| figure.name == name)?.shown()
     }
 
-    fn print(&mut self, name: &str, outcome: Outcome) {
+    fn print(&mut self, name: &str, outcome: FigureOutcome) {
         let figure = Figure { name: format!("{}/{name}", self.area), outcome };
         println!("{figure}");
         self.figures.push(figure);

@@ -1,6 +1,6 @@
 //! Medians and quartiles of a few dozen values.
 
-/// The value that half of the values are below.
+/// The median.
 pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
@@ -10,13 +10,13 @@ pub fn spread(values: &[f64]) -> f64 {
     (quantile(values, 0.75) - quantile(values, 0.25)) / 2.0 / median(values)
 }
 
-/// The value that a share of the values is below; between two values, in proportion.
+/// The quantile at a share of the values; interpolated between two values.
 pub fn quantile(values: &[f64], share: f64) -> f64 {
     assert!(!values.is_empty(), "nothing was measured");
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let last = sorted.len() - 1;
-    // Turns are counted in hundreds: every place is exact as a float, and the cast is in range.
+    // Turns are counted in hundreds: every index is exact as a float, and the cast is in range.
     let place = share * last as f64;
     #[expect(clippy::cast_possible_truncation, reason = "it is at most `last`")]
     let below = (place.floor() as usize).min(last);

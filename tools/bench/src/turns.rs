@@ -1,4 +1,4 @@
-//! Measuring in turns: whatever the machine does meanwhile meets all sides alike.
+//! Measurement in turns, so that other load on the machine affects all sides alike.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use anyhow::Result;
 
 use crate::statistics::{median, spread};
 
-/// What one side does in a turn; the answer is the time that counts.
-pub type Side<'a> = &'a mut dyn FnMut() -> Result<Duration>;
+/// Runs one turn of a side, and returns the time that counts.
+pub type TurnRunner<'a> = &'a mut dyn FnMut() -> Result<Duration>;
 
-/// Fewer turns than this do not make a figure.
+/// The smallest number of turns of a figure.
 pub const FEWEST_TURNS: usize = 15;
 
-/// Has the sides take turns, in an order that is reversed every time, after one turn that does
-/// not count. The answer is the seconds of each side, turn by turn.
-pub fn rotate(turns: usize, sides: &mut [Side<'_>]) -> Result<Vec<Vec<f64>>> {
+/// Lets the sides take turns, in an order that is reversed every time, after one turn that does not
+/// count. Returns the seconds of each side, turn by turn.
+pub fn rotate(turns: usize, sides: &mut [TurnRunner<'_>]) -> Result<Vec<Vec<f64>>> {
     assert!(turns >= FEWEST_TURNS, "{turns} turns are too few");
     let mut seconds = vec![Vec::with_capacity(turns); sides.len()];
     for side in sides.iter_mut() {
@@ -29,14 +29,14 @@ pub fn rotate(turns: usize, sides: &mut [Side<'_>]) -> Result<Vec<Vec<f64>>> {
     Ok(seconds)
 }
 
-/// Has two sides take turns.
-pub fn alternate(turns: usize, ours: Side<'_>, theirs: Side<'_>) -> Result<Comparison> {
+/// Lets two sides take turns.
+pub fn alternate(turns: usize, ours: TurnRunner<'_>, theirs: TurnRunner<'_>) -> Result<Comparison> {
     let mut seconds = rotate(turns, &mut [ours, theirs])?.into_iter();
     let mut next = || seconds.next().expect("one for each side");
     Ok(Comparison::new(&next(), &next()))
 }
 
-/// How two sides did, over all turns.
+/// The comparison of two sides over all turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
     /// The median time of our turns.

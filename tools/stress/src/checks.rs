@@ -1,36 +1,36 @@
-//! What a stress run has found, and whether it is good.
+//! The checks of a stress run, and the lines that it prints.
 
 use std::time::Duration;
 
-use crate::vitals::{LEFT_BYTES, LEFT_DESCRIPTORS, Vitals};
+use crate::resource_usage::{LEFT_BYTES, LEFT_DESCRIPTORS, ResourceUsage};
 
-/// The resident memory that a node under all floods may have.
+/// The largest resident memory of a node under all floods.
 pub const RESIDENT_LIMIT_BYTES: u64 = 512 << 20;
 
-/// The descriptors that it may have.
+/// The largest number of its descriptors.
 pub const DESCRIPTORS_LIMIT: u64 = 8192;
 
-/// The 99th percentile of an honest client's calls, on a machine whose processors are all in use by
-/// the floods.
+/// The largest 99th percentile of the honest client's latencies, while the floods keep all processors
+/// busy.
 pub const LATENCY_LIMIT: Duration = Duration::from_secs(2);
 
-/// What was found.
+/// The measurements of a stress run.
 #[derive(Debug)]
 pub struct Findings {
-    /// The node before the floods, at most, and after them.
-    pub before: Vitals,
-    pub peak: Vitals,
-    pub after: Vitals,
-    /// What each flood says of itself.
+    /// The resources of the node before the floods, their maximum, and after the floods.
+    pub before: ResourceUsage,
+    pub peak: ResourceUsage,
+    pub after: ResourceUsage,
+    /// The report of each flood.
     pub reports: Vec<String>,
-    /// How long each call of the honest client took, or why it failed.
+    /// The latency of each call of the honest client, or its error.
     pub latencies: Vec<Result<Duration, String>>,
-    /// Whether the node serves at the end.
+    /// Whether the node serves after the floods.
     pub is_alive: bool,
 }
 
 impl Findings {
-    /// Each check, and whether it is good.
+    /// The checks: whether each passes, and its text.
     fn checks(&self) -> Vec<(bool, String)> {
         let mib = |bytes: u64| bytes >> 20;
         let failed: Vec<&String> =
@@ -59,8 +59,8 @@ impl Findings {
             (
                 self.after.is_back_at(self.before),
                 format!(
-                    "return: {} MiB and {} descriptors are left, {} MiB and {LEFT_DESCRIPTORS} \
-                     more than before may be",
+                    "return: {} MiB and {} descriptors after the floods, at most {} MiB and \
+                     {LEFT_DESCRIPTORS} descriptors more than before are allowed",
                     mib(self.after.resident_bytes),
                     self.after.descriptors,
                     mib(LEFT_BYTES)
@@ -89,7 +89,7 @@ impl Findings {
         self.reports.iter().map(|report| format!("flood {report}")).chain(checks).collect()
     }
 
-    /// Whether all checks are good.
+    /// Whether all checks pass.
     pub fn are_good(&self) -> bool {
         self.checks().iter().all(|(is_good, _)| *is_good)
     }

@@ -1,4 +1,4 @@
-//! A client that only works, while others flood its node.
+//! The honest client: it creates, writes, reads and deletes files while others flood its node.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use pario::{Cluster, ClusterOptions};
 
-/// How long an answer may take before a call has failed.
+/// The time limit of a call.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A file that every user may read, for the floods.
 pub const TARGET: &str = "/target";
 
-/// A client that only works.
+/// The honest client.
 pub struct HonestClient {
     cluster: Cluster,
     latencies: Vec<Result<Duration, String>>,
@@ -42,20 +42,20 @@ impl HonestClient {
         file.write_at(&bytes, 4096)?;
         let mut read = [0; 8];
         file.read_at(&mut read, 4096)?;
-        ensure!(read == bytes, "other bytes were read than were written");
+        ensure!(read == bytes, "{path}: the client read other bytes than it wrote");
         drop(file);
         self.cluster.remove(&path)?;
         Ok(())
     }
 
-    /// Works once, and notes how long it took.
+    /// Works once, and records the latency or the error.
     pub fn try_work(&mut self) {
         let began = Instant::now();
         let worked = self.work().map(|()| began.elapsed()).map_err(|error| format!("{error:#}"));
         self.latencies.push(worked);
     }
 
-    /// How long everything took.
+    /// The latency or error of each call.
     pub fn into_latencies(self) -> Vec<Result<Duration, String>> {
         self.latencies
     }

@@ -1,8 +1,10 @@
-//! Floods a node from all sides for a set time, and checks that it keeps serving in bounded memory.
+//! Floods a node with connections and requests for a set time, and checks that it keeps serving in
+//! bounded memory.
 //!
-//! The node runs in a process of its own, on a data directory and Unix sockets of its own. Each flood
-//! is a process too, as the user `nobody` where this program may do that, so that the limits of a
-//! user apply. Beside them an honest client works through the library. Everything ends by itself.
+//! The node runs in its own process, with its own data directory and Unix sockets. Each flood is a
+//! process too, under the user `nobody` if root starts this program, so that the limits per user
+//! apply. An honest client uses the node through the library at the same time. All processes end by
+//! themselves.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +12,7 @@ mod checks;
 mod flood;
 mod honest;
 mod node;
-mod vitals;
+mod resource_usage;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -22,35 +24,35 @@ use checks::Findings;
 use flood::{FLOODS, FloodProcess};
 use honest::HonestClient;
 use node::NodeProcess;
-use vitals::Vitals;
+use resource_usage::ResourceUsage;
 
-/// How often the memory of the node is looked at.
-const SAMPLE: Duration = Duration::from_millis(100);
+/// The interval between two samples of the node's memory.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long the node may take to give memory and descriptors back after the floods.
-const CALM: Duration = Duration::from_secs(15);
+/// The time limit for the node to release memory and descriptors after the floods.
+const RELEASE_LIMIT: Duration = Duration::from_secs(15);
 
-/// What was typed.
+/// The command line.
 #[derive(Parser, Debug)]
 #[command(
     name = "pario-stress",
-    about = "Floods a node from all sides and checks that it keeps serving in bounded memory",
+    about = "Floods a node and checks that it keeps serving in bounded memory",
     after_help = "Example:\n  pario-stress --seconds 60\n\nIt exits with 1 if a check fails."
 )]
 struct Arguments {
-    /// How long the floods last
+    /// Duration of the floods, in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Only these floods, with commas between them [default: all]
+    /// Run only these floods, separated by commas [default: all]
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Be the node that is flooded, with everything in this directory
+    /// Run as the flooded node, with its data in this directory
     #[arg(long, hide = true)]
     node: Option<PathBuf>,
-    /// Be one flood
+    /// Run as one flood
     #[arg(long, hide = true)]
     flood: Option<String>,
-    /// The socket of the node to flood
+    /// Socket of the node to flood
     #[arg(long, hide = true, requires = "flood")]
     socket: Option<PathBuf>,
 }
@@ -68,22 +70,23 @@ fn main() -> Result<()> {
     for line in findings.lines() {
         println!("{line}");
     }
-    ensure!(findings.are_good(), "a check has failed");
+    ensure!(findings.are_good(), "a check has failed: see the lines that end with FAILED");
     Ok(())
 }
 
-/// Floods a new node; what was found.
+/// Starts a node, floods it, and returns the measurements.
 fn stress(time: Duration, only: &[String]) -> Result<Findings> {
     let chosen: Vec<&str> = FLOODS
         .iter()
         .map(|flood| flood.name)
         .filter(|name| only.is_empty() || only.iter().any(|wanted| wanted == name))
         .collect();
-    ensure!(!chosen.is_empty(), "there are no such floods: {}", flood::names());
+    let wanted = only.join(", ");
+    ensure!(!chosen.is_empty(), "no flood is called {wanted}; the floods are: {}", flood::names());
     let mut node = NodeProcess::start()?;
     let mut honest = HonestClient::connect(node.socket())?;
     honest.work()?;
-    let before = Vitals::of(node.pid())?;
+    let before = ResourceUsage::of(node.pid())?;
     let mut peak = before;
     let floods: Vec<FloodProcess> = chosen
         .iter()
@@ -94,16 +97,16 @@ fn stress(time: Duration, only: &[String]) -> Result<Findings> {
     while Instant::now() < end && node.is_alive() {
         honest.try_work();
         if Instant::now() >= next_sample {
-            peak = peak.most(Vitals::of(node.pid())?);
-            next_sample += SAMPLE;
+            peak = peak.most(ResourceUsage::of(node.pid())?);
+            next_sample += SAMPLE_INTERVAL;
         }
     }
     let reports = floods.into_iter().map(FloodProcess::finish).collect();
-    let calm = Instant::now() + CALM;
-    let mut after = Vitals::of(node.pid()).unwrap_or_default();
-    while node.is_alive() && !after.is_back_at(before) && Instant::now() < calm {
+    let release_deadline = Instant::now() + RELEASE_LIMIT;
+    let mut after = ResourceUsage::of(node.pid()).unwrap_or_default();
+    while node.is_alive() && !after.is_back_at(before) && Instant::now() < release_deadline {
         honest.try_work();
-        after = Vitals::of(node.pid())?;
+        after = ResourceUsage::of(node.pid())?;
     }
     let is_alive = node.is_alive() && honest.work().is_ok();
     Ok(Findings { before, peak, after, reports, latencies: honest.into_latencies(), is_alive })

@@ -1,4 +1,4 @@
-//! The node that is flooded.
+//! The flooded node, in a process of its own.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -11,7 +11,7 @@ use pario_server::Node;
 use pario_server::config::Config;
 use tempfile::TempDir;
 
-/// A node in a process of its own; it ends with this one.
+/// A node process; dropping it kills the node.
 pub struct NodeProcess {
     process: Child,
     socket: PathBuf,
@@ -19,10 +19,10 @@ pub struct NodeProcess {
 }
 
 impl NodeProcess {
-    /// Starts this program again as a node, and waits until it can be used.
+    /// Starts this program again as a node, and waits until the node is ready.
     pub fn start() -> Result<Self> {
         let dir = tempfile::tempdir()?;
-        // Other users must reach the sockets in it.
+        // The floods run as another user and must reach the sockets.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
         let mut process = Command::new(std::env::current_exe()?)
             .arg("--node")
@@ -38,17 +38,17 @@ impl NodeProcess {
         Ok(Self { process, socket: socket_in(dir.path()), _dir: dir })
     }
 
-    /// Its socket.
+    /// The path of the node's socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Its process.
+    /// The process id of the node.
     pub fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// Whether it has not ended.
+    /// Whether the node still runs.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(None))
     }
@@ -65,7 +65,7 @@ fn socket_in(dir: &Path) -> PathBuf {
     dir.join("s")
 }
 
-/// Is the node, until standard input ends.
+/// Runs a node until standard input ends.
 pub fn serve(dir: &Path) -> Result<()> {
     let mut config = Config::alone(&dir.join("data"));
     config.nodes[0].socket = socket_in(dir);

@@ -29,11 +29,11 @@ pub type RucT = unsafe extern "C" fn(
 #[derive(Default)]
 pub struct CallbackTable {
     functions: Mutex<Vec<Callback>>,
-    calls: Mutex<(c_int, HashMap<c_int, PendingCall>)>,
+    calls: Mutex<(c_int, HashMap<c_int, PendingArmciCall>)>,
 }
 
 /// A call under way, and the memory for its result.
-struct PendingCall {
+struct PendingArmciCall {
     pending: Pending<Bulk>,
     result: *mut c_void,
     room: usize,
@@ -41,7 +41,7 @@ struct PendingCall {
 }
 
 // SAFETY: the program has lent the memory until it waits for the call.
-unsafe impl Send for PendingCall {}
+unsafe impl Send for PendingArmciCall {}
 
 /// Length of the field before the header: the room for the result.
 const ROOM_BYTES: usize = 4;
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn ARMCI_Callback_send(
         let pending = team_result(callback.start(&header, data, rank))?;
         let (last, calls) = &mut *armci.callbacks.calls.lock();
         *last = last.checked_add(1).unwrap_or(1);
-        calls.insert(*last, PendingCall { pending, result, room, len: res_size });
+        calls.insert(*last, PendingArmciCall { pending, result, room, len: res_size });
         Ok(*last)
     })
 }

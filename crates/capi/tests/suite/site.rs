@@ -164,9 +164,9 @@ impl Site {
 
 /// Returns the flags that pkg-config prints.
 pub fn flags(wanted: &[&str]) -> Vec<String> {
-    let mut question = Command::new("pkg-config");
-    question.args(wanted).arg("pario");
-    let flags = run_ok(question.env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig")));
+    let mut command = Command::new("pkg-config");
+    command.args(wanted).arg("pario");
+    let flags = run_ok(command.env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig")));
     let flags = String::from_utf8(flags.stdout).unwrap();
     flags.split_whitespace().map(str::to_owned).collect()
 }

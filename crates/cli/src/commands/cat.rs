@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::amounts::parse_size;
 use crate::arguments::GlobalOptions;
-use crate::commands::cp::pipe::{self, ByteRange, Source};
+use crate::commands::cp::pipe::{self, PipedRange, Source};
 use crate::interrupt::Interrupt;
 use crate::{paths, reach, terminal};
 
@@ -42,7 +42,7 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let mut printed = Vec::new();
     for path in &paths {
         let file = cluster.open(path.as_str())?;
-        let part = ByteRange { offset: options.offset, length: options.length, expected: None };
+        let part = PipedRange { offset: options.offset, length: options.length, expected: None };
         let source = Source::Cluster(Arc::new(file));
         let bytes = pipe::run(source, part, &interrupt, |piece| Ok(out.write_all(piece)?))?;
         printed.push(json!({ "path": path, "offset": options.offset, "bytes": bytes }));

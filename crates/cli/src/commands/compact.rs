@@ -13,7 +13,7 @@ use crate::amounts::size;
 use crate::arguments::GlobalOptions;
 use crate::exit::{self, AlreadyReported};
 use crate::interrupt::Interrupt;
-use crate::table::{Side, Table};
+use crate::table::{ColumnAlignment, TextTable};
 use crate::terminal::JsonArray;
 use crate::{paths, reach, terminal};
 
@@ -75,7 +75,7 @@ fn compact(
 /// The output: a table or JSON.
 enum CompactOutput {
     Json(JsonArray<std::io::BufWriter<std::io::StdoutLock<'static>>>),
-    Text(Table<5>),
+    Text(TextTable<5>),
 }
 
 impl CompactOutput {
@@ -83,12 +83,12 @@ impl CompactOutput {
         if is_json {
             return Self::Json(JsonArray::begin(terminal::output()));
         }
-        Self::Text(Table::new([
-            ("before", Side::Right),
-            ("after", Side::Right),
-            ("freed", Side::Right),
-            ("disk", Side::Left),
-            ("path", Side::Left),
+        Self::Text(TextTable::new([
+            ("before", ColumnAlignment::Right),
+            ("after", ColumnAlignment::Right),
+            ("freed", ColumnAlignment::Right),
+            ("disk", ColumnAlignment::Left),
+            ("path", ColumnAlignment::Left),
         ]))
     }
 

@@ -11,11 +11,11 @@ use super::status::NodeView;
 use crate::amounts::{count, share, size};
 use crate::arguments::GlobalOptions;
 use crate::exit::{self, AlreadyReported, NOT_REACHABLE};
-use crate::table::{Side, Table};
+use crate::table::{ColumnAlignment, TextTable};
 use crate::{reach, terminal};
 
 /// A disk, and the number of its file system.
-struct Row<'n> {
+struct DiskRow<'n> {
     name: String,
     disk: &'n DiskStatus,
     /// Counts from 0 in the order of the disks.
@@ -57,7 +57,10 @@ pub fn run(global: &GlobalOptions) -> anyhow::Result<()> {
 }
 
 /// Returns all disks. A disk whose file system is unknown counts as its own file system.
-fn rows<'n>(nodes: &'n [NodeView], known: &HashMap<(String, usize), FileSystemId>) -> Vec<Row<'n>> {
+fn rows<'n>(
+    nodes: &'n [NodeView],
+    known: &HashMap<(String, usize), FileSystemId>,
+) -> Vec<DiskRow<'n>> {
     let mut numbers: HashMap<&FileSystemId, usize> = HashMap::new();
     let mut next = 0;
     let mut rows = Vec::new();
@@ -72,14 +75,14 @@ fn rows<'n>(nodes: &'n [NodeView], known: &HashMap<(String, usize), FileSystemId
                 None => take_next(),
             };
             let name = format!("{}/{}", node.name, disk.disk.label);
-            rows.push(Row { name, disk, file_system });
+            rows.push(DiskRow { name, disk, file_system });
         }
     }
     rows
 }
 
 /// Returns the number of file systems, and their total and free bytes.
-fn total(rows: &[Row<'_>]) -> (usize, [u64; 2]) {
+fn total(rows: &[DiskRow<'_>]) -> (usize, [u64; 2]) {
     let mut systems: HashMap<usize, [u64; 2]> = HashMap::new();
     for row in rows {
         let [total, free] = systems.entry(row.file_system).or_default();
@@ -92,21 +95,21 @@ fn total(rows: &[Row<'_>]) -> (usize, [u64; 2]) {
     (systems.len(), [sum(0), sum(1)])
 }
 
-fn table(rows: &[Row<'_>], total_bytes: u64, free_bytes: u64) -> Table<6> {
-    let mut table = Table::new([
-        ("disk", Side::Left),
-        ("size", Side::Right),
-        ("used", Side::Right),
-        ("free", Side::Right),
-        ("full", Side::Right),
-        ("directory", Side::Left),
+fn table(rows: &[DiskRow<'_>], total_bytes: u64, free_bytes: u64) -> TextTable<6> {
+    let mut table = TextTable::new([
+        ("disk", ColumnAlignment::Left),
+        ("size", ColumnAlignment::Right),
+        ("used", ColumnAlignment::Right),
+        ("free", ColumnAlignment::Right),
+        ("full", ColumnAlignment::Right),
+        ("directory", ColumnAlignment::Left),
     ]);
     let row = |name: &str, total: u64, free: u64, directory: &str| {
         let used = total.saturating_sub(free);
         let full = format!("{} %", share(used, total, 100));
         [name.to_owned(), size(total), size(used), size(free), full, directory.to_owned()]
     };
-    for Row { name, disk, .. } in rows {
+    for DiskRow { name, disk, .. } in rows {
         table.push(row(name, disk.total_bytes, disk.free_bytes, &disk.path));
     }
     table.push(row("total", total_bytes, free_bytes, ""));
@@ -124,7 +127,7 @@ fn note(disks: usize, systems: usize) -> Option<String> {
     })
 }
 
-fn as_json(row: &Row<'_>) -> serde_json::Value {
+fn as_json(row: &DiskRow<'_>) -> serde_json::Value {
     json!({
         "disk": row.name,
         "path": row.disk.path,

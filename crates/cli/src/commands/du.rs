@@ -11,7 +11,7 @@ use crate::amounts::size;
 use crate::arguments::GlobalOptions;
 use crate::exit::{self, AlreadyReported};
 use crate::interrupt::Interrupt;
-use crate::table::{Side, Table};
+use crate::table::{ColumnAlignment, TextTable};
 use crate::terminal::JsonArray;
 use crate::{paths, reach, terminal};
 
@@ -193,7 +193,7 @@ impl UsageCounter<'_> {
 /// The output: a table or JSON.
 enum UsageOutput {
     Json(JsonArray<std::io::BufWriter<std::io::StdoutLock<'static>>>),
-    Text { table: Table<3>, rows: usize, with_bytes: bool },
+    Text { table: TextTable<3>, rows: usize, with_bytes: bool },
 }
 
 impl UsageOutput {
@@ -247,6 +247,10 @@ impl UsageOutput {
     }
 }
 
-fn table() -> Table<3> {
-    Table::new([("data", Side::Right), ("on disk", Side::Right), ("path", Side::Left)])
+fn table() -> TextTable<3> {
+    TextTable::new([
+        ("data", ColumnAlignment::Right),
+        ("on disk", ColumnAlignment::Right),
+        ("path", ColumnAlignment::Left),
+    ])
 }

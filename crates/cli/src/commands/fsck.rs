@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::amounts::count;
 use crate::arguments::GlobalOptions;
 use crate::exit::{AlreadyReported, FAILED};
-use crate::table::{Side, Table};
+use crate::table::{ColumnAlignment, TextTable};
 use crate::{reach, terminal};
 
 /// Examples for `--help`.
@@ -74,12 +74,12 @@ fn is_resolved(finding: &Finding) -> bool {
 }
 
 fn lines(report: &CheckReport, is_repair: bool, is_deep: bool) -> Vec<String> {
-    let mut table = Table::new([
-        ("finding", Side::Left),
-        ("repaired", Side::Left),
-        ("file", Side::Left),
-        ("disk", Side::Left),
-        ("", Side::Left),
+    let mut table = TextTable::new([
+        ("finding", ColumnAlignment::Left),
+        ("repaired", ColumnAlignment::Left),
+        ("file", ColumnAlignment::Left),
+        ("disk", ColumnAlignment::Left),
+        ("", ColumnAlignment::Left),
     ]);
     for finding in &report.findings {
         let file = match &finding.path {

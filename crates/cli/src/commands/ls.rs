@@ -11,7 +11,7 @@ use crate::amounts::size;
 use crate::arguments::GlobalOptions;
 use crate::interrupt::Interrupt;
 use crate::owners::{Owners, mode_letters};
-use crate::table::{Side, Table};
+use crate::table::{ColumnAlignment, TextTable};
 use crate::terminal::JsonArray;
 use crate::{entry, paths, reach, terminal};
 
@@ -80,10 +80,10 @@ struct TreeWalk<'c> {
     interrupt: Interrupt,
 }
 
-type Visit<'v> = dyn FnMut(ListItem<'_>) -> anyhow::Result<()> + 'v;
+type ListVisit<'v> = dyn FnMut(ListItem<'_>) -> anyhow::Result<()> + 'v;
 
 impl TreeWalk<'_> {
-    fn all(&self, paths: &[FilePath], visit: &mut Visit<'_>) -> anyhow::Result<()> {
+    fn all(&self, paths: &[FilePath], visit: &mut ListVisit<'_>) -> anyhow::Result<()> {
         for path in paths {
             let known = self.cluster.metadata(path.as_str())?;
             if known.is_directory() {
@@ -96,7 +96,7 @@ impl TreeWalk<'_> {
         Ok(())
     }
 
-    fn directory(&self, path: &FilePath, visit: &mut Visit<'_>) -> anyhow::Result<()> {
+    fn directory(&self, path: &FilePath, visit: &mut ListVisit<'_>) -> anyhow::Result<()> {
         let mut waiting = vec![path.clone()];
         while let Some(directory) = waiting.pop() {
             visit(ListItem::Directory(&directory))?;
@@ -128,7 +128,7 @@ struct TextOutput {
     is_long: bool,
     with_heads: bool,
     is_begun: bool,
-    rows: Table<6>,
+    rows: TextTable<6>,
     row_count: usize,
     owners: Owners,
     zone: TimeZone,
@@ -186,9 +186,9 @@ impl TextOutput {
     }
 }
 
-fn rows() -> Table<6> {
-    let (left, right) = (("", Side::Left), ("", Side::Right));
-    Table::new([left, left, left, right, left, left])
+fn rows() -> TextTable<6> {
+    let (left, right) = (("", ColumnAlignment::Left), ("", ColumnAlignment::Right));
+    TextTable::new([left, left, left, right, left, left])
 }
 
 /// Returns the name, with a slash for directories.

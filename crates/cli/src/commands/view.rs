@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use crate::amounts::count;
 use crate::arguments::GlobalOptions;
 use crate::exit::UsageError;
-use crate::http::{Token, read_token};
+use crate::http::{AccessToken, read_token};
 use crate::view::{self, AccessGate, ViewedVolume};
 use crate::{paths, reach, terminal};
 
@@ -68,7 +68,7 @@ const TOKEN_VARIABLE: &str = "PARIO_VIEW_TOKEN";
 /// A token and its source.
 #[derive(Debug)]
 struct ViewerToken {
-    token: Token,
+    token: AccessToken,
     source: TokenSource,
 }
 
@@ -121,7 +121,9 @@ impl Options {
         }
         let (token, source) = match read_token(self.token_file.as_deref(), TOKEN_VARIABLE)? {
             Some((token, place)) => (token, TokenSource::Given(place)),
-            None => (Token::random().context("cannot generate a token")?, TokenSource::Generated),
+            None => {
+                (AccessToken::random().context("cannot generate a token")?, TokenSource::Generated)
+            }
         };
         Ok(Some(ViewerToken { token, source }))
     }
@@ -274,7 +276,7 @@ mod tests {
 
     #[test]
     fn the_url_has_the_token_if_it_was_made() {
-        let token: Token = "a-secret-of-12".parse().unwrap();
+        let token: AccessToken = "a-secret-of-12".parse().unwrap();
         let address = "10.0.0.7:81".parse().unwrap();
         let secret = |source| ViewerToken { token: token.clone(), source };
         let made = secret(TokenSource::Generated);

@@ -14,7 +14,7 @@ use crate::amounts::{count, elapsed};
 use crate::arguments::GlobalOptions;
 use crate::exit::{AlreadyReported, NOT_FOUND};
 use crate::owners::Owners;
-use crate::table::{Side, Table};
+use crate::table::{ColumnAlignment, TextTable};
 use crate::{reach, terminal};
 
 /// Examples for `--help`.
@@ -67,15 +67,15 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
 }
 
 /// Returns a table of jobs, one per line.
-pub fn job_table(jobs: &[JobStatus]) -> Table<6> {
+pub fn job_table(jobs: &[JobStatus]) -> TextTable<6> {
     let owners = Owners::new();
-    let mut table = Table::new([
-        ("job", Side::Left),
-        ("user", Side::Left),
-        ("ranks", Side::Right),
-        ("here", Side::Right),
-        ("open files", Side::Right),
-        ("waiting", Side::Left),
+    let mut table = TextTable::new([
+        ("job", ColumnAlignment::Left),
+        ("user", ColumnAlignment::Left),
+        ("ranks", ColumnAlignment::Right),
+        ("here", ColumnAlignment::Right),
+        ("open files", ColumnAlignment::Right),
+        ("waiting", ColumnAlignment::Left),
     ]);
     for job in jobs {
         let waiting = job.waits.first().map_or_else(

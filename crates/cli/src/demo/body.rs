@@ -15,7 +15,7 @@ use pario_image::{
 };
 use serde::Serialize;
 
-use super::report::{Phase, Phases};
+use super::report::{DemoPhase, Phases};
 use crate::interrupt::Interrupt;
 
 /// Sides of a body of about half a gigabyte; other sizes have the same proportions.
@@ -91,7 +91,7 @@ pub fn run(
 
 fn make(body: &Volume, seed: u64, phases: &mut Phases) -> anyhow::Result<()> {
     let stored = body.stored_bytes();
-    phases.run(Phase::MakeBody, stored, |progress, interrupt| {
+    phases.run(DemoPhase::MakeBody, stored, |progress, interrupt| {
         let mut before = 0;
         let generated = body.generate_watched(seed, |report| {
             let done = report.progress.done * stored / report.progress.total.max(1);
@@ -117,8 +117,8 @@ fn go_on(interrupt: &Interrupt) -> ControlFlow<()> {
 fn plane(body: &Volume, number: u32) -> anyhow::Result<Plane> {
     let way = 0.6 + 0.8 * f64::from(number) / f64::from(SLICES);
     let place = body.centre().map(|middle| middle * way);
-    let wish = Plane::through(place).normal([0.6, 1.0, 0.35]).size(512, 512);
-    Ok(wish.in_volume(body.spacing())?)
+    let query = Plane::through(place).normal([0.6, 1.0, 0.35]).size(512, 512);
+    Ok(query.in_volume(body.spacing())?)
 }
 
 fn take_slices(
@@ -134,7 +134,7 @@ fn take_slices(
     let mut kept = Vec::new();
     let mut seconds = 0.0;
     let mut all = ProcessProgress::default();
-    phases.run(Phase::TakeSlices, expected, |progress, interrupt| {
+    phases.run(DemoPhase::TakeSlices, expected, |progress, interrupt| {
         let began = Instant::now();
         for (number, taken) in body.series(planes, Interpolation::Nearest).enumerate() {
             interrupt.check()?;
@@ -185,8 +185,8 @@ fn filter(
     let zoom = 4;
     #[expect(clippy::cast_possible_truncation, reason = "some thousands")]
     let [width, height] = [report.voxels[0] as u32 * zoom, report.voxels[2] as u32 * zoom];
-    let wish = Plane::coronal(body.centre()).size(width, height).zoom(f64::from(zoom));
-    let section = wish.in_volume(body.spacing())?;
+    let query = Plane::coronal(body.centre()).size(width, height).zoom(f64::from(zoom));
+    let section = query.in_volume(body.spacing())?;
     let (slice, _) = body.slice_of(&section, Interpolation::Nearest, &[])?;
     let pixels = Pixels::new(width, height, slice.pixel(), slice.into_data()?)?;
     let options = ImageOptions::new([width.into(), height.into()], pixels.pixel());
@@ -194,7 +194,7 @@ fn filter(
     image.write(0, 0, &pixels)?;
     let bytes = pixels.data().len() as u64;
     let mut smooth: Option<Image> = None;
-    phases.run(Phase::Filter, bytes, |progress, interrupt| {
+    phases.run(DemoPhase::Filter, bytes, |progress, interrupt| {
         let mut before = 0;
         let gaussian = Filter::Gaussian { sigma: SIGMA };
         let applied = image.apply_watched(&gaussian, Edge::Clamp, "/smooth", |report| {

@@ -13,12 +13,12 @@ const STARTS: usize = 1 << 20;
 
 /// The content of the file.
 #[derive(Debug)]
-pub struct Content {
+pub struct DemoContent {
     size_bytes: u64,
     random: Vec<u8>,
 }
 
-impl Content {
+impl DemoContent {
     /// Generates the content for a seed.
     pub fn new(seed: u64, size_bytes: u64) -> Self {
         let piece = usize::try_from(PIECE_BYTES).expect("a piece fits into memory");
@@ -63,12 +63,12 @@ mod tests {
 
     #[test]
     fn pieces_make_up_the_file_and_differ() {
-        let content = Content::new(1, (2 << 20) + 5);
+        let content = DemoContent::new(1, (2 << 20) + 5);
         assert_eq!(content.pieces(), 3);
         assert_eq!(content.range(2), 2 << 20..(2 << 20) + 5);
         assert_eq!(content.piece(2).len(), 5);
         assert_ne!(content.piece(0), content.piece(1));
-        assert_eq!(content.piece(0), Content::new(1, 2 << 20).piece(0));
-        assert_ne!(content.piece(0), Content::new(2, 2 << 20).piece(0));
+        assert_eq!(content.piece(0), DemoContent::new(1, 2 << 20).piece(0));
+        assert_ne!(content.piece(0), DemoContent::new(2, 2 << 20).piece(0));
     }
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use pario::{Cluster, ExtentPlacement, Layout};
 
-use super::content::Content;
-use super::report::{DiskReport, Phase, Phases};
+use super::content::DemoContent;
+use super::report::{DemoPhase, DiskReport, Phases};
 use crate::commands::cp::copy::Copier;
 use crate::commands::cp::direction::Location;
 use crate::commands::cp::plan::CopyItem;
@@ -25,7 +25,7 @@ const EXTENTS_LIMIT_BYTES: u64 = 64 << 20;
 pub fn run(
     cluster: &Cluster,
     directory: &Path,
-    content: &Content,
+    content: &DemoContent,
     phases: &mut Phases,
 ) -> anyhow::Result<Vec<DiskReport>> {
     let original = directory.join("original");
@@ -43,14 +43,14 @@ pub fn run(
     };
     let copy_in = item(Location::Local(original), inside.clone());
     let copy_out = item(inside, Location::Local(outside.clone()));
-    for (phase, item) in [(Phase::CopyIn, copy_in), (Phase::CopyOut, copy_out)] {
+    for (phase, item) in [(DemoPhase::CopyIn, copy_in), (DemoPhase::CopyOut, copy_out)] {
         phases.run(phase, content.size_bytes(), |progress, interrupt| {
             let flags = &cp::Flags::default();
             let copied = Copier { cluster, flags, progress, interrupt }.copy(&item)?;
             Ok(copied.bytes)
         })?;
     }
-    phases.run(Phase::Compare, content.size_bytes(), |progress, interrupt| {
+    phases.run(DemoPhase::Compare, content.size_bytes(), |progress, interrupt| {
         compare(&outside, content, progress, interrupt)
     })?;
     std::fs::remove_file(&outside).context("cannot remove the copy")?;
@@ -61,7 +61,7 @@ pub fn run(
     Ok(disks)
 }
 
-fn write_original(path: &Path, content: &Content, interrupt: &Interrupt) -> anyhow::Result<()> {
+fn write_original(path: &Path, content: &DemoContent, interrupt: &Interrupt) -> anyhow::Result<()> {
     let shown = || format!("cannot write {}", path.display());
     let mut file = BufWriter::new(File::create(path).with_context(shown)?);
     for piece in 0..content.pieces() {
@@ -73,7 +73,7 @@ fn write_original(path: &Path, content: &Content, interrupt: &Interrupt) -> anyh
 
 fn compare(
     path: &Path,
-    content: &Content,
+    content: &DemoContent,
     progress: &Progress,
     interrupt: &Interrupt,
 ) -> anyhow::Result<u64> {
@@ -121,7 +121,7 @@ fn disks(cluster: &Cluster) -> anyhow::Result<Vec<DiskReport>> {
 }
 
 /// Writes extents, and reads them back in random order.
-fn extents(cluster: &Cluster, content: &Content, phases: &mut Phases) -> anyhow::Result<()> {
+fn extents(cluster: &Cluster, content: &DemoContent, phases: &mut Phases) -> anyhow::Result<()> {
     let bytes = (content.size_bytes() / 8).min(EXTENTS_LIMIT_BYTES);
     let count = (bytes / EXTENT_BYTES as u64).max(1);
     let total = count * EXTENT_BYTES as u64;
@@ -139,7 +139,7 @@ fn extents(cluster: &Cluster, content: &Content, phases: &mut Phases) -> anyhow:
         let header = number.to_le_bytes();
         (header, content.cut(number, EXTENT_BYTES - header.len()))
     };
-    phases.run(Phase::WriteExtents, total, |progress, interrupt| {
+    phases.run(DemoPhase::WriteExtents, total, |progress, interrupt| {
         for number in 0..count {
             interrupt.check()?;
             let (header, body) = parts(number);
@@ -151,7 +151,7 @@ fn extents(cluster: &Cluster, content: &Content, phases: &mut Phases) -> anyhow:
     })?;
     let mut order: Vec<u64> = (0..count).collect();
     fastrand::Rng::with_seed(count).shuffle(&mut order);
-    phases.run(Phase::ReadExtents, total, |progress, interrupt| {
+    phases.run(DemoPhase::ReadExtents, total, |progress, interrupt| {
         for number in order {
             interrupt.check()?;
             let (header, body) = parts(number);
@@ -177,7 +177,7 @@ mod tests {
     fn a_copy_is_compared_byte_by_byte() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
-        let content = Content::new(1, (1 << 20) + 9);
+        let content = DemoContent::new(1, (1 << 20) + 9);
         let progress = Progress::begin("x", None, true);
         let check = || compare(&path, &content, &progress, &Interrupt::default());
         write_original(&path, &content, &Interrupt::default()).unwrap();

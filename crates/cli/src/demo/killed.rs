@@ -7,10 +7,10 @@ use std::time::Instant;
 use anyhow::{bail, ensure};
 use pario::{Cluster, ClusterOptions, File, Pending};
 
-use super::content::Content;
+use super::content::DemoContent;
 use super::embedded::first_difference;
 use super::node::NodeProcess;
-use super::report::{Phase, Phases, Recovery};
+use super::report::{DemoPhase, Phases, Recovery};
 use crate::commands::cp::progress::Progress;
 use crate::interrupt::Interrupt;
 
@@ -21,7 +21,11 @@ const PATH: &str = "/demo";
 
 /// Copies until the node is killed, checks the acknowledged pieces after the restart, and copies
 /// the rest.
-pub fn run(directory: &Path, content: &Content, phases: &mut Phases) -> anyhow::Result<Recovery> {
+pub fn run(
+    directory: &Path,
+    content: &DemoContent,
+    phases: &mut Phases,
+) -> anyhow::Result<Recovery> {
     let data = directory.join("node");
     let outcome = run_until_killed(&data, content, phases)?;
     let began = Instant::now();
@@ -34,14 +38,14 @@ pub fn run(directory: &Path, content: &Content, phases: &mut Phases) -> anyhow::
 /// Runs the node until it is killed.
 fn run_until_killed(
     data: &Path,
-    content: &Content,
+    content: &DemoContent,
     phases: &mut Phases,
 ) -> anyhow::Result<PieceStates> {
     let mut node = Some(NodeProcess::start(data)?);
     let cluster = connect(data)?;
     let file = cluster.options().read(true).write(true).create_new(true).open(PATH)?;
     let mut outcome = PieceStates::default();
-    phases.run(Phase::CopyUntilKilled, content.size_bytes() / 2, |progress, interrupt| {
+    phases.run(DemoPhase::CopyUntilKilled, content.size_bytes() / 2, |progress, interrupt| {
         outcome = copy_until_killed(&file, content, &mut node, progress, interrupt)?;
         Ok(outcome.bytes(content))
     })?;
@@ -51,7 +55,7 @@ fn run_until_killed(
 /// Runs the restarted node until it is stopped.
 fn run_after_restart(
     data: &Path,
-    content: &Content,
+    content: &DemoContent,
     phases: &mut Phases,
     outcome: &PieceStates,
     began: Instant,
@@ -64,14 +68,14 @@ fn run_after_restart(
         noticed_seconds: outcome.noticed_seconds,
         recovery_seconds: began.elapsed().as_secs_f64(),
     };
-    phases.run(Phase::ReadRecovered, recovery.acknowledged_bytes, |progress, interrupt| {
+    phases.run(DemoPhase::ReadRecovered, recovery.acknowledged_bytes, |progress, interrupt| {
         check(&file, content, &outcome.acknowledged, progress, interrupt)?;
         Ok(recovery.acknowledged_bytes)
     })?;
     let rest: Vec<u64> =
         (0..content.pieces()).filter(|piece| !outcome.acknowledged.contains(piece)).collect();
     let rest_bytes = rest.iter().map(|piece| len(content, *piece)).sum();
-    phases.run(Phase::CopyTheRest, rest_bytes, |progress, interrupt| {
+    phases.run(DemoPhase::CopyTheRest, rest_bytes, |progress, interrupt| {
         for piece in rest {
             interrupt.check()?;
             file.write_at(content.piece(piece), content.range(piece).start)?;
@@ -80,7 +84,7 @@ fn run_after_restart(
         file.sync()?;
         Ok(rest_bytes)
     })?;
-    phases.run(Phase::ReadAll, content.size_bytes(), |progress, interrupt| {
+    phases.run(DemoPhase::ReadAll, content.size_bytes(), |progress, interrupt| {
         let len = file.len()?;
         ensure!(
             len == content.size_bytes(),
@@ -107,7 +111,7 @@ struct PieceStates {
 }
 
 impl PieceStates {
-    fn bytes(&self, content: &Content) -> u64 {
+    fn bytes(&self, content: &DemoContent) -> u64 {
         self.acknowledged.iter().map(|piece| len(content, *piece)).sum()
     }
 }
@@ -115,7 +119,7 @@ impl PieceStates {
 /// Keeps pieces under way, and kills the node when half of them are acknowledged.
 fn copy_until_killed(
     file: &File,
-    content: &Content,
+    content: &DemoContent,
     node: &mut Option<NodeProcess>,
     progress: &Progress,
     interrupt: &Interrupt,
@@ -159,7 +163,7 @@ fn copy_until_killed(
 /// Compares pieces with the expected content.
 fn check(
     file: &File,
-    content: &Content,
+    content: &DemoContent,
     pieces: &[u64],
     progress: &Progress,
     interrupt: &Interrupt,
@@ -181,7 +185,7 @@ fn check(
     Ok(())
 }
 
-fn len(content: &Content, piece: u64) -> u64 {
+fn len(content: &DemoContent, piece: u64) -> u64 {
     let range = content.range(piece);
     range.end - range.start
 }

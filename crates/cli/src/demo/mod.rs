@@ -26,7 +26,7 @@ use crate::commands::view;
 use crate::exit::UsageError;
 use crate::interrupt::Interrupt;
 use crate::terminal;
-use content::Content;
+use content::DemoContent;
 use directory::DemoDirectory;
 use report::{DemoReport, Phases};
 
@@ -132,7 +132,7 @@ fn measure(
     is_quiet: bool,
     interrupt: Interrupt,
 ) -> anyhow::Result<DemoReport> {
-    let content = Content::new(options.seed, options.size);
+    let content = DemoContent::new(options.seed, options.size);
     let mut phases = Phases::new(is_quiet, interrupt);
     let cluster = Cluster::embedded(directory.path().join("embedded"))?;
     let beside = || directory.parent().join("pario-demo-pictures");

@@ -11,12 +11,12 @@ use super::body::BodyReport;
 use crate::amounts::{per_second, rate, size};
 use crate::commands::cp::progress::Progress;
 use crate::interrupt::Interrupt;
-use crate::table::{Side, Table};
+use crate::table::{ColumnAlignment, TextTable};
 
 /// A phase of the demo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
+pub enum DemoPhase {
     /// Generates a synthetic body on the embedded cluster, and syncs it.
     MakeBody,
     /// Takes slices; counts the bytes of the extents read.
@@ -43,12 +43,12 @@ pub enum Phase {
     ReadAll,
 }
 
-impl Phase {
+impl DemoPhase {
     /// Number of phases.
     pub const COUNT: usize = Self::ReadAll as usize + 1;
 }
 
-impl fmt::Display for Phase {
+impl fmt::Display for DemoPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::MakeBody => "make a body, sync",
@@ -71,7 +71,7 @@ impl fmt::Display for Phase {
 #[derive(Clone, Debug, Serialize)]
 pub struct PhaseReport {
     /// The phase.
-    pub phase: Phase,
+    pub phase: DemoPhase,
     /// Bytes it moved.
     pub bytes: u64,
     /// Duration.
@@ -102,12 +102,12 @@ impl Phases {
     /// Runs and measures a phase of about `bytes` bytes; the phase returns the actual number.
     pub fn run(
         &mut self,
-        phase: Phase,
+        phase: DemoPhase,
         bytes: u64,
         work: impl FnOnce(&Progress, &Interrupt) -> anyhow::Result<u64>,
     ) -> anyhow::Result<()> {
         self.interrupt.check()?;
-        let name = format!("{}/{} {phase:<19}", phase as usize + 1, Phase::COUNT);
+        let name = format!("{}/{} {phase:<19}", phase as usize + 1, DemoPhase::COUNT);
         let progress = Progress::begin(&name, Some(bytes), self.is_quiet);
         let began = Instant::now();
         let bytes = work(&progress, &self.interrupt)?;
@@ -175,9 +175,9 @@ pub struct DemoReport {
 impl DemoReport {
     /// Prints it as text.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        let (left, right) = (Side::Left, Side::Right);
+        let (left, right) = (ColumnAlignment::Left, ColumnAlignment::Right);
         let mut phases =
-            Table::new([("phase", left), ("bytes", right), ("time", right), ("speed", right)]);
+            TextTable::new([("phase", left), ("bytes", right), ("time", right), ("speed", right)]);
         for phase in &self.phases {
             phases.push([
                 phase.phase.to_string(),
@@ -206,7 +206,7 @@ impl DemoReport {
             size(body.filter_written_bytes),
             body.pictures.display(),
         )?;
-        let mut disks = Table::new([("disk", left), ("bytes", right), ("on disk", right)]);
+        let mut disks = TextTable::new([("disk", left), ("bytes", right), ("on disk", right)]);
         for disk in &self.disks {
             disks.push([disk.disk.clone(), size(disk.bytes), size(disk.disk_bytes)]);
         }
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn a_report_is_two_tables_and_a_story() {
         let phase = PhaseReport {
-            phase: Phase::CopyIn,
+            phase: DemoPhase::CopyIn,
             bytes: 512 << 20,
             seconds: 0.25,
             bytes_per_second: 2 << 30,
@@ -308,8 +308,8 @@ after 0.021 s, with all acknowledged data. Every byte was compared.
     #[test]
     fn a_phase_measures_itself() {
         let mut phases = Phases::new(true, Interrupt::default());
-        phases.run(Phase::Compare, 10, |_, _| Ok(7)).unwrap();
-        assert!(phases.run(Phase::ReadAll, 1, |_, _| anyhow::bail!("no")).is_err());
+        phases.run(DemoPhase::Compare, 10, |_, _| Ok(7)).unwrap();
+        assert!(phases.run(DemoPhase::ReadAll, 1, |_, _| anyhow::bail!("no")).is_err());
         let reports = phases.into_reports();
         assert_eq!((reports.len(), reports[0].bytes), (1, 7));
     }

@@ -15,7 +15,7 @@ use crate::exit::UsageError;
 
 /// A secret that clients must send: letters, digits, `-` and `_`.
 #[derive(Clone, Debug)]
-pub struct Token(String);
+pub struct AccessToken(String);
 
 /// The text is not a valid token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -25,7 +25,7 @@ pub struct TokenError;
 const LEAST_TOKEN: usize = 12;
 const MOST_TOKEN: usize = 128;
 
-impl Token {
+impl AccessToken {
     /// Generates a random token.
     pub fn random() -> io::Result<Self> {
         let mut bytes = [0; 16];
@@ -44,7 +44,7 @@ impl Token {
     }
 }
 
-impl FromStr for Token {
+impl FromStr for AccessToken {
     type Err = TokenError;
 
     fn from_str(text: &str) -> Result<Self, TokenError> {
@@ -62,7 +62,7 @@ impl FromStr for Token {
 pub fn read_token(
     file: Option<&Path>,
     variable: &str,
-) -> Result<Option<(Token, String)>, UsageError> {
+) -> Result<Option<(AccessToken, String)>, UsageError> {
     let (text, source) = if let Some(path) = file {
         let source = path.display().to_string();
         let text = read_private_file(path, true).map_err(|error| match error.kind() {
@@ -114,10 +114,13 @@ mod tests {
 
     #[test]
     fn tokens_are_long_and_plain() {
-        assert_eq!(Token::random().unwrap().as_str().len(), 32);
-        assert_ne!(Token::random().unwrap().as_str(), Token::random().unwrap().as_str());
+        assert_eq!(AccessToken::random().unwrap().as_str().len(), 32);
+        assert_ne!(
+            AccessToken::random().unwrap().as_str(),
+            AccessToken::random().unwrap().as_str()
+        );
         for text in ["", "short", "has a space in it", "umläut-umläut", &"x".repeat(129)] {
-            assert!(text.parse::<Token>().is_err(), "{text}");
+            assert!(text.parse::<AccessToken>().is_err(), "{text}");
         }
     }
 }

@@ -55,12 +55,12 @@ pub struct ConnectionTable(Mutex<Entries>);
 
 #[derive(Debug, Default)]
 struct Entries {
-    by_id: HashMap<u64, Entry>,
+    by_id: HashMap<u64, ConnectionEntry>,
     next: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ConnectionEntry {
     address: IpAddr,
     is_refused: bool,
     activity: Arc<ConnectionActivity>,
@@ -151,14 +151,15 @@ impl ConnectionTable {
         let activity = Arc::new(ConnectionActivity::new(now));
         let id = entries.next;
         entries.next += 1;
-        let entry = Entry { address, is_refused, activity: activity.clone(), _cut: cut_at_end };
+        let entry =
+            ConnectionEntry { address, is_refused, activity: activity.clone(), _cut: cut_at_end };
         entries.by_id.insert(id, entry);
         Some(ConnectionSlot { table: self.clone(), id, activity, cut, is_refused })
     }
 
     /// Closes all connections that do not read their answers, to free the memory of these.
     pub fn cut_stalled(&self, now: Instant) {
-        let is_stalled = |entry: &Entry| {
+        let is_stalled = |entry: &ConnectionEntry| {
             entry.activity.stalled_since().is_some_and(|since| now >= since + GRACE)
         };
         self.0.lock().by_id.retain(|_, entry| !is_stalled(entry));
@@ -168,7 +169,7 @@ impl ConnectionTable {
 impl Entries {
     /// Returns the served connections of an address.
     fn served(&self, address: IpAddr) -> usize {
-        let of_address = |entry: &&Entry| entry.address == address && !entry.is_refused;
+        let of_address = |entry: &&ConnectionEntry| entry.address == address && !entry.is_refused;
         self.by_id.values().filter(of_address).count()
     }
 
@@ -183,8 +184,8 @@ impl Entries {
     }
 
     /// Closes the connection that is idle for longest, if there is one.
-    fn cut_one(&mut self, now: Instant, concerns: impl Fn(&Entry) -> bool) -> bool {
-        let idle_since = |(id, entry): (&u64, &Entry)| {
+    fn cut_one(&mut self, now: Instant, concerns: impl Fn(&ConnectionEntry) -> bool) -> bool {
+        let idle_since = |(id, entry): (&u64, &ConnectionEntry)| {
             let grace = if entry.is_refused { REFUSED_GRACE } else { GRACE };
             let (is_authorized, since) = entry.activity.idle_since()?;
             (concerns(entry) && now >= since + grace).then_some((is_authorized, since, *id))

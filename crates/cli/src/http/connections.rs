@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use tokio::time;
 
 use super::connection_table::{ADDRESS_LIMIT, ConnectionActivity, ConnectionSlot, ConnectionTable};
-use super::refusal::Refusal;
+use super::refusal::HttpRefusal;
 use super::watched_stream::WatchedStream;
 
 /// Time limit for the head of a request, after the connection or the previous answer.
@@ -127,7 +127,7 @@ fn too_many() -> Response<Body> {
     let why = format!(
         "your address has {ADDRESS_LIMIT} connections to this server: close some and ask again"
     );
-    let mut response = Refusal::full(why).into_response();
+    let mut response = HttpRefusal::full(why).into_response();
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }

@@ -9,7 +9,7 @@ mod connections;
 mod refusal;
 mod watched_stream;
 
-pub use access::{Token, is_for_this_machine, read_token};
+pub use access::{AccessToken, is_for_this_machine, read_token};
 pub use connection_table::{ConnectionActivity, ConnectionTable};
 pub use connections::serve;
-pub use refusal::Refusal;
+pub use refusal::HttpRefusal;

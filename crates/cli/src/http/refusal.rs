@@ -7,12 +7,12 @@ use serde_json::json;
 
 /// The reason for refusing a request.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct HttpRefusal {
     status: StatusCode,
     why: String,
 }
 
-impl Refusal {
+impl HttpRefusal {
     /// Creates a refusal with a status and an explanation.
     pub fn new(status: StatusCode, why: impl Into<String>) -> Self {
         Self { status, why: why.into() }
@@ -34,7 +34,7 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for HttpRefusal {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(json!({ "error": self.why }))).into_response();
         let headers = response.headers_mut();

@@ -24,7 +24,7 @@ pub struct Exposition {
 
 /// The samples of one family.
 #[derive(Debug)]
-pub struct Family<'a> {
+pub struct MetricFamily<'a> {
     text: &'a mut String,
     name: &'static str,
 }
@@ -34,7 +34,7 @@ pub type Labels<'a> = [(&'a str, &'a str)];
 
 impl Exposition {
     /// Begins a family.
-    pub fn family(&mut self, name: &'static str, kind: MetricKind, help: &str) -> Family<'_> {
+    pub fn family(&mut self, name: &'static str, kind: MetricKind, help: &str) -> MetricFamily<'_> {
         let kind = match kind {
             MetricKind::Counter => "counter",
             MetricKind::Gauge => "gauge",
@@ -42,7 +42,7 @@ impl Exposition {
         };
         let help = help.replace('\\', "\\\\").replace('\n', "\\n");
         add(&mut self.text, format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
-        Family { text: &mut self.text, name }
+        MetricFamily { text: &mut self.text, name }
     }
 
     /// Adds a family of one sample.
@@ -56,7 +56,7 @@ impl Exposition {
     }
 }
 
-impl Family<'_> {
+impl MetricFamily<'_> {
     /// Adds a sample.
     pub fn sample(&mut self, labels: &Labels<'_>, value: f64) {
         self.line("", labels, value);

@@ -26,7 +26,8 @@ use tokio::sync::{Mutex, oneshot};
 
 use crate::exit::UsageError;
 use crate::http::{
-    self, ConnectionActivity, ConnectionTable, Refusal, Token, is_for_this_machine, read_token,
+    self, AccessToken, ConnectionActivity, ConnectionTable, HttpRefusal, is_for_this_machine,
+    read_token,
 };
 
 /// Default port: that of nodes, plus one.
@@ -52,14 +53,14 @@ pub struct MetricsServer {
 /// The state behind the answers.
 #[derive(Debug)]
 struct MetricsState {
-    token: Option<Token>,
+    token: Option<AccessToken>,
     /// Whether the server listens on a loopback address.
     is_private: bool,
     /// The node, once it has started.
     node: OnceLock<NodeMonitor>,
     /// Held while the status of the node is collected, so that many requests cost as much as one.
     collecting: Mutex<()>,
-    process: process::Process,
+    process: process::ProcessMetrics,
 }
 
 impl MetricsServer {
@@ -88,7 +89,7 @@ impl MetricsServer {
             is_private: address.ip().is_loopback(),
             node: OnceLock::new(),
             collecting: Mutex::default(),
-            process: process::Process::begin(),
+            process: process::ProcessMetrics::begin(),
         });
         let run = runtime::Builder::new_current_thread().enable_all().build()?;
         let (end, ended) = oneshot::channel();
@@ -146,10 +147,10 @@ async fn guard(State(state): State<Arc<MetricsState>>, request: Request, next: N
     let (parts, body) = request.into_parts();
     let mut response = if state.is_private && !is_for_this_machine(&parts) {
         let why = "these metrics are for this machine: use localhost or 127.0.0.1 in the address";
-        Refusal::new(StatusCode::FORBIDDEN, why).into_response()
+        HttpRefusal::new(StatusCode::FORBIDDEN, why).into_response()
     } else if state.token.as_ref().is_some_and(|token| !is_known(token, &parts.headers)) {
         let why = "a token is required: send the header `Authorization: Bearer TOKEN`";
-        let mut response = Refusal::new(StatusCode::UNAUTHORIZED, why).into_response();
+        let mut response = HttpRefusal::new(StatusCode::UNAUTHORIZED, why).into_response();
         let scheme = HeaderValue::from_static("Bearer");
         response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
         response
@@ -166,7 +167,7 @@ async fn guard(State(state): State<Arc<MetricsState>>, request: Request, next: N
 }
 
 /// Returns whether a request has the token.
-fn is_known(token: &Token, headers: &axum::http::HeaderMap) -> bool {
+fn is_known(token: &AccessToken, headers: &axum::http::HeaderMap) -> bool {
     let values = headers.get_all(header::AUTHORIZATION).into_iter();
     values
         .filter_map(|value| value.to_str().ok()?.strip_prefix("Bearer "))
@@ -189,7 +190,7 @@ async fn metrics(State(state): State<Arc<MetricsState>>) -> Response {
         Ok(Err(error)) => unavailable(&format!("/proc cannot be read: {error}")),
         Err(_) => {
             let why = "the metrics server has a bug; see the node's stderr";
-            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
+            HttpRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
         }
     }
 }
@@ -204,12 +205,12 @@ fn unavailable(why: &str) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response()
 }
 
-async fn not_found() -> Refusal {
-    Refusal::not_found("there is no such page; the pages are /metrics and /health")
+async fn not_found() -> HttpRefusal {
+    HttpRefusal::not_found("there is no such page; the pages are /metrics and /health")
 }
 
-async fn wrong_method() -> Refusal {
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed")
+async fn wrong_method() -> HttpRefusal {
+    HttpRefusal::new(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed")
 }
 
 impl MetricsState {

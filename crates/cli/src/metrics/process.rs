@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// This process.
 #[derive(Clone, Copy, Debug)]
-pub struct Process {
+pub struct ProcessMetrics {
     started: SystemTime,
 }
 
@@ -32,7 +32,7 @@ pub struct ProcessUsage {
     pub descriptor_limit: Option<u64>,
 }
 
-impl Process {
+impl ProcessMetrics {
     /// Records the start of this process.
     pub fn begin() -> Self {
         Self { started: SystemTime::now() }
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_process_takes_something_of_everything() {
-        let usage = Process::begin().usage().unwrap();
+        let usage = ProcessMetrics::begin().usage().unwrap();
         assert!(usage.start_seconds > 1.7e9 && usage.cpu_seconds > 0.0, "{usage:?}");
         assert!(usage.resident_bytes > 100_000, "{usage:?}");
         assert!(usage.virtual_bytes >= usage.resident_bytes, "{usage:?}");

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
-use crate::http::{Refusal, Token, is_for_this_machine};
+use crate::http::{AccessToken, HttpRefusal, is_for_this_machine};
 
 /// Headers of an answer that pages of other origins may read.
 const EXPOSED: &str = "X-Pario-Milliseconds, X-Pario-Extents, X-Pario-Cache-Hits, \
@@ -33,9 +33,9 @@ pub struct AccessGate {
 
 #[derive(Clone, Debug)]
 struct Secrets {
-    token: Token,
+    token: AccessToken,
     /// The secret in the cookie of a browser that has shown the token.
-    session: Token,
+    session: AccessToken,
     /// Name of the cookie. It includes the port, because all viewers of a host share their cookies.
     cookie: String,
 }
@@ -61,13 +61,13 @@ impl AccessGate {
     /// Creates the rules for a viewer at an address.
     pub fn new(
         address: SocketAddr,
-        token: Option<Token>,
+        token: Option<AccessToken>,
         origins: Vec<String>,
     ) -> io::Result<Self> {
         let secrets = match token {
             Some(token) => {
                 let cookie = format!("pario-view-{}", address.port());
-                Some(Secrets { token, session: Token::random()?, cookie })
+                Some(Secrets { token, session: AccessToken::random()?, cookie })
             }
             None => None,
         };
@@ -75,9 +75,9 @@ impl AccessGate {
     }
 
     /// Decides about a request.
-    pub fn check(&self, request: &Parts) -> Result<Admission, Refusal> {
+    pub fn check(&self, request: &Parts) -> Result<Admission, HttpRefusal> {
         if self.is_private && !is_for_this_machine(request) {
-            return Err(Refusal::new(
+            return Err(HttpRefusal::new(
                 StatusCode::FORBIDDEN,
                 "this viewer is for this machine: use localhost or 127.0.0.1 in the address",
             ));
@@ -93,7 +93,7 @@ impl AccessGate {
         if secrets.has_credentials(request) {
             return Ok(Admission::Authorized);
         }
-        Err(Refusal::new(
+        Err(HttpRefusal::new(
             StatusCode::UNAUTHORIZED,
             "a token is required: open the URL that `pario view` printed, or send the header \
              `Authorization: Bearer TOKEN`",
@@ -196,7 +196,7 @@ mod tests {
     }
 
     fn gate_with_token() -> AccessGate {
-        let token: Token = "a-secret-of-12".parse().unwrap();
+        let token: AccessToken = "a-secret-of-12".parse().unwrap();
         AccessGate::new("10.1.2.3:80".parse().unwrap(), Some(token), Vec::new()).unwrap()
     }
 

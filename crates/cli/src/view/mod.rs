@@ -28,7 +28,7 @@ use tokio::sync::oneshot;
 
 pub use access_gate::AccessGate;
 pub use volumes::ViewedVolume;
-use workers::Workers;
+use workers::RenderWorkers;
 
 use crate::http::{self, ConnectionTable};
 
@@ -37,7 +37,7 @@ use crate::http::{self, ConnectionTable};
 struct Viewer {
     volumes: Vec<ViewedVolume>,
     gate: AccessGate,
-    workers: Workers,
+    workers: RenderWorkers,
 }
 
 /// Serves until `end` resolves. Finishes slices in progress, and refuses requests that wait.
@@ -49,7 +49,7 @@ pub fn serve(
     end: oneshot::Receiver<()>,
 ) -> io::Result<()> {
     let table = Arc::new(ConnectionTable::default());
-    let workers = Workers::start(workers, table.clone())?;
+    let workers = RenderWorkers::start(workers, table.clone())?;
     let viewer = Arc::new(Viewer { volumes, gate, workers });
     let run = runtime::Builder::new_current_thread().enable_all().build()?;
     listener.set_nonblocking(true)?;

@@ -3,9 +3,9 @@
 use axum::http::StatusCode;
 use pario_image::ImageError;
 
-use crate::http::Refusal;
+use crate::http::HttpRefusal;
 
-impl Refusal {
+impl HttpRefusal {
     /// A newer request of the same view has arrived.
     pub fn stale() -> Self {
         Self::new(StatusCode::CONFLICT, "a newer request of this view has replaced this one")

@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use super::access_gate::Admission;
 use super::query::SliceRequest;
 use super::volumes::ViewedVolume;
-use super::workers::Picture;
+use super::workers::RenderedPicture;
 use super::{Viewer, access_gate, page};
-use crate::http::{ConnectionActivity, Refusal};
+use crate::http::{ConnectionActivity, HttpRefusal};
 
 /// The OpenAPI description of the routes.
 const OPENAPI: &str = include_str!("../../../../docs/viewer-api.yaml");
@@ -98,7 +98,7 @@ async fn volumes(State(viewer): State<Arc<Viewer>>) -> Json<Value> {
 async fn volume(
     State(viewer): State<Arc<Viewer>>,
     Path(number): Path<String>,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, HttpRefusal> {
     let (number, shown) = viewer.shown(&number)?;
     Ok(Json(shown.facts(number)))
 }
@@ -106,7 +106,7 @@ async fn volume(
 async fn values(
     State(viewer): State<Arc<Viewer>>,
     Path(number): Path<String>,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, HttpRefusal> {
     let (_, shown) = viewer.shown(&number)?;
     Ok(Json(shown.values().await?))
 }
@@ -115,7 +115,7 @@ async fn slice(
     State(viewer): State<Arc<Viewer>>,
     Path(number): Path<String>,
     query: ParsedQuery,
-) -> Result<Response, Refusal> {
+) -> Result<Response, HttpRefusal> {
     take(&viewer, &number, query, SliceRequest::read).await
 }
 
@@ -123,7 +123,7 @@ async fn voxel(
     State(viewer): State<Arc<Viewer>>,
     Path(number): Path<String>,
     query: ParsedQuery,
-) -> Result<Response, Refusal> {
+) -> Result<Response, HttpRefusal> {
     take(&viewer, &number, query, SliceRequest::read_voxel).await
 }
 
@@ -135,17 +135,17 @@ async fn take(
     viewer: &Viewer,
     number: &str,
     query: ParsedQuery,
-    read: fn(&HashMap<String, String>, &Volume) -> Result<SliceRequest, Refusal>,
-) -> Result<Response, Refusal> {
+    read: fn(&HashMap<String, String>, &Volume) -> Result<SliceRequest, HttpRefusal>,
+) -> Result<Response, HttpRefusal> {
     let (_, shown) = viewer.shown(number)?;
-    let Query(query) = query.map_err(|error| Refusal::wrong(error.body_text()))?;
+    let Query(query) = query.map_err(|error| HttpRefusal::wrong(error.body_text()))?;
     let request = read(&query, &shown.volume)?;
     let media_type = request.format.media_type();
     let picture = viewer.workers.enqueue(&shown.volume, request)?.picture().await?;
     Ok(answer(picture, media_type))
 }
 
-fn answer(picture: Picture, media_type: &'static str) -> Response {
+fn answer(picture: RenderedPicture, media_type: &'static str) -> Response {
     let milliseconds = picture.time.as_secs_f64() * 1000.0;
     let figures = [
         ("x-pario-milliseconds", format!("{milliseconds:.1}")),
@@ -166,24 +166,24 @@ fn answer(picture: Picture, media_type: &'static str) -> Response {
     response
 }
 
-async fn not_found() -> Refusal {
+async fn not_found() -> HttpRefusal {
     no_page()
 }
 
-fn no_page() -> Refusal {
-    Refusal::not_found("there is no such page; the API is described at /api/openapi.yaml")
+fn no_page() -> HttpRefusal {
+    HttpRefusal::not_found("there is no such page; the API is described at /api/openapi.yaml")
 }
 
-async fn wrong_method() -> Refusal {
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed")
+async fn wrong_method() -> HttpRefusal {
+    HttpRefusal::new(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed")
 }
 
 impl Viewer {
     /// Returns the volume with a number.
-    fn shown(&self, number: &str) -> Result<(usize, &ViewedVolume), Refusal> {
+    fn shown(&self, number: &str) -> Result<(usize, &ViewedVolume), HttpRefusal> {
         let found = number.parse().ok().and_then(|at: usize| Some((at, self.volumes.get(at)?)));
         found.ok_or_else(|| {
-            Refusal::not_found("there is no volume with this number; see /api/volumes")
+            HttpRefusal::not_found("there is no volume with this number; see /api/volumes")
         })
     }
 }

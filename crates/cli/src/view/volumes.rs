@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
-use crate::http::Refusal;
+use crate::http::HttpRefusal;
 
 /// A volume that the viewer shows.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ impl ViewedVolume {
 
     /// Returns the range of values and the default window. If the header has none, the nodes
     /// compute it once for all clients.
-    pub async fn values(&self) -> Result<Value, Refusal> {
+    pub async fn values(&self) -> Result<Value, HttpRefusal> {
         let values = match self.lacks_values() {
             true => self.computed().await?,
             false => self.volume.statistics(),
@@ -71,20 +71,20 @@ impl ViewedVolume {
         Ok(json!({ "values": values.map(values_json), "window": default_window(&self.volume) }))
     }
 
-    async fn computed(&self) -> Result<Option<VoxelStatistics>, Refusal> {
+    async fn computed(&self) -> Result<Option<VoxelStatistics>, HttpRefusal> {
         let (cell, volume) = (self.computed.clone(), self.volume.clone());
         let compute = async move {
             let found = cell.get_or_try_init(|| async move {
                 let computing = spawn_blocking(move || volume.compute_statistics());
-                computing.await.map_err(|_| Refusal::bug())?.map_err(|error| {
+                computing.await.map_err(|_| HttpRefusal::bug())?.map_err(|error| {
                     let why = format!("cannot compute the range of values of the volume: {error}");
-                    Refusal::new(StatusCode::BAD_GATEWAY, why)
+                    HttpRefusal::new(StatusCode::BAD_GATEWAY, why)
                 })
             });
             found.await.copied()
         };
         // A separate task continues when the client that asked first has left.
-        tokio::spawn(compute).await.map_err(|_| Refusal::bug())?
+        tokio::spawn(compute).await.map_err(|_| HttpRefusal::bug())?
     }
 }
 

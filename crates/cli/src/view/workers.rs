@@ -16,14 +16,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::picture;
 use super::query::SliceRequest;
 use super::queue::{CLIENT_LIMIT, LIMIT, QueueError, RequestQueue};
-use crate::http::{ConnectionTable, Refusal};
+use crate::http::{ConnectionTable, HttpRefusal};
 
 /// Limit for the bytes of pictures that are encoded but not yet sent.
 const UNSENT_LIMIT_BYTES: usize = 256 << 20;
 
 /// The threads and their queue.
 #[derive(Debug)]
-pub struct Workers {
+pub struct RenderWorkers {
     context: Arc<WorkerContext>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     count: usize,
@@ -31,7 +31,7 @@ pub struct Workers {
 
 /// An encoded slice and its cost.
 #[derive(Debug)]
-pub struct Picture {
+pub struct RenderedPicture {
     /// Its bytes. They count against [`UNSENT_LIMIT_BYTES`] until they are sent.
     pub bytes: Bytes,
     /// Time from the start of the work to the picture.
@@ -52,7 +52,7 @@ pub struct PendingSlice {
     context: Arc<WorkerContext>,
     client: String,
     ticket: u64,
-    answer: oneshot::Receiver<Result<Picture, Refusal>>,
+    answer: oneshot::Receiver<Result<RenderedPicture, HttpRefusal>>,
 }
 
 #[derive(Debug)]
@@ -76,10 +76,10 @@ struct WorkerState {
 struct SliceJob {
     volume: Volume,
     request: SliceRequest,
-    answer: oneshot::Sender<Result<Picture, Refusal>>,
+    answer: oneshot::Sender<Result<RenderedPicture, HttpRefusal>>,
 }
 
-impl Workers {
+impl RenderWorkers {
     /// Starts the threads.
     pub fn start(count: NonZeroUsize, connections: Arc<ConnectionTable>) -> io::Result<Self> {
         let state =
@@ -99,28 +99,32 @@ impl Workers {
     }
 
     /// Queues a request for a slice.
-    pub fn enqueue(&self, volume: &Volume, request: SliceRequest) -> Result<PendingSlice, Refusal> {
+    pub fn enqueue(
+        &self,
+        volume: &Volume,
+        request: SliceRequest,
+    ) -> Result<PendingSlice, HttpRefusal> {
         let (requester, (answer, pending)) = (request.requester.clone(), oneshot::channel());
         let client = requester.client.clone();
         let job = SliceJob { volume: volume.clone(), request, answer };
         let mut state = self.context.state.lock();
         if state.is_ended {
-            return Err(Refusal::ending());
+            return Err(HttpRefusal::ending());
         }
         let entered = state.queue.enter(requester, job).map_err(|full| match full {
-            QueueError::Stale => Refusal::stale(),
-            QueueError::Client => Refusal::full(format!(
+            QueueError::Stale => HttpRefusal::stale(),
+            QueueError::Client => HttpRefusal::full(format!(
                 "{CLIENT_LIMIT} requests of this client already wait: wait for their answers first"
             )),
             QueueError::All => {
-                Refusal::full(format!("{LIMIT} requests already wait: try again later"))
+                HttpRefusal::full(format!("{LIMIT} requests already wait: try again later"))
             }
         })?;
         drop(state);
         self.context.more.notify_one();
         for stale in entered.stale {
             // The client may have gone.
-            let _ = stale.answer.send(Err(Refusal::stale()));
+            let _ = stale.answer.send(Err(HttpRefusal::stale()));
         }
         Ok(PendingSlice {
             context: self.context.clone(),
@@ -177,7 +181,7 @@ impl WorkerContext {
             let SliceJob { volume, request, answer } = job;
             // A bug in one slice must not end the worker.
             let made = catch_unwind(AssertUnwindSafe(|| self.make(&volume, &request, turn)));
-            let made = made.unwrap_or_else(|_| Err(Refusal::bug()));
+            let made = made.unwrap_or_else(|_| Err(HttpRefusal::bug()));
             state = self.state.lock();
             state.running -= 1;
             // The client may have gone.
@@ -185,14 +189,19 @@ impl WorkerContext {
         }
     }
 
-    fn make(&self, volume: &Volume, request: &SliceRequest, turn: u64) -> Result<Picture, Refusal> {
+    fn make(
+        &self,
+        volume: &Volume,
+        request: &SliceRequest,
+        turn: u64,
+    ) -> Result<RenderedPicture, HttpRefusal> {
         let begin = Instant::now();
         let (slice, report) = volume
             .covered_slice(&request.plane, request.interpolation, false)
-            .map_err(|error| Refusal::of_slice(&error))?;
+            .map_err(|error| HttpRefusal::of_slice(&error))?;
         let bytes = picture::encode(&slice, request.window, request.outside, request.format)
-            .map_err(|error| Refusal::wrong(error.to_string()))?;
-        Ok(Picture {
+            .map_err(|error| HttpRefusal::wrong(error.to_string()))?;
+        Ok(RenderedPicture {
             bytes: self.reserve(bytes)?,
             time: begin.elapsed(),
             extents: report.progress.found,
@@ -203,14 +212,14 @@ impl WorkerContext {
     }
 
     /// Reserves memory for the bytes until they are dropped.
-    fn reserve(&self, bytes: Vec<u8>) -> Result<Bytes, Refusal> {
+    fn reserve(&self, bytes: Vec<u8>) -> Result<Bytes, HttpRefusal> {
         let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         match self.unsent_limit.clone().try_acquire_many_owned(size) {
             Ok(unsent_limit) => Ok(Bytes::from_owner(ReservedBytes { bytes, _room: unsent_limit })),
             Err(_) => {
                 // Clients that do not read must not keep others from their pictures.
                 self.connections.cut_stalled(Instant::now());
-                Err(Refusal::full("too many pictures wait to be sent: try again later"))
+                Err(HttpRefusal::full("too many pictures wait to be sent: try again later"))
             }
         }
     }
@@ -218,8 +227,8 @@ impl WorkerContext {
 
 impl PendingSlice {
     /// Waits for the picture.
-    pub async fn picture(mut self) -> Result<Picture, Refusal> {
-        (&mut self.answer).await.unwrap_or_else(|_| Err(Refusal::ending()))
+    pub async fn picture(mut self) -> Result<RenderedPicture, HttpRefusal> {
+        (&mut self.answer).await.unwrap_or_else(|_| Err(HttpRefusal::ending()))
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::running::name_of;
 use super::{AnyThread, Chain, HasThread, TopLevel};
-use crate::graph::Shape;
+use crate::graph::GraphShape;
 use crate::schedule::StepAction;
 use crate::token::{ErasedToken, Token, downcast_ref};
 
@@ -36,7 +36,7 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
         let then = Box::new(chain.draft.close_shapes());
         let end = chain.draft.next_step();
         chain.set_target(branch, end);
-        chain.draft.add_shape(Shape::If {
+        chain.draft.add_shape(GraphShape::If {
             condition: condition_text(name, "if"),
             then,
             otherwise: None,
@@ -71,7 +71,7 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
         let end = chain.draft.next_step();
         chain.set_target(jump, end);
         let condition = condition_text(name, "if");
-        chain.draft.add_shape(Shape::If { condition, then: first, otherwise: second });
+        chain.draft.add_shape(GraphShape::If { condition, then: first, otherwise: second });
         chain.join()
     }
 
@@ -95,7 +95,7 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
         chain.set_target(branch, end);
         chain
             .draft
-            .add_shape(Shape::While { condition: condition_text(name, "while"), body: shape });
+            .add_shape(GraphShape::While { condition: condition_text(name, "while"), body: shape });
         chain.join()
     }
 
@@ -120,7 +120,7 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
         chain.draft.push::<O>(StepAction::ForNext { body: enter + 1 }, "next".into());
         let end = chain.draft.next_step();
         chain.set_target(enter, end);
-        chain.draft.add_shape(Shape::For { range: condition_text(name, "for"), body: shape });
+        chain.draft.add_shape(GraphShape::For { range: condition_text(name, "for"), body: shape });
         chain.join()
     }
 

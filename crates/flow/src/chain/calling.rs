@@ -1,7 +1,7 @@
 //! Operations as steps of other operations: call, call-adapted.
 
 use super::{AnyThread, Chain, HasThread};
-use crate::graph::Shape;
+use crate::graph::GraphShape;
 use crate::program::OperationRef;
 use crate::schedule::StepAction;
 use crate::thread_selector::ThreadSelector;
@@ -12,7 +12,7 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
     pub fn call<O2: Token>(mut self, operation: OperationRef<O, O2>) -> Chain<I, O2, AnyThread, K> {
         let name = self.draft.operation_name(operation.number).to_owned();
         let output = crate::token::short_name(std::any::type_name::<O2>());
-        self.draft.add_shape(Shape::Call { operation: name.clone(), output });
+        self.draft.add_shape(GraphShape::Call { operation: name.clone(), output });
         self.draft.push::<O>(StepAction::Call(operation.number), name);
         self.draft.thread.clear();
         self.into_other()

@@ -1,6 +1,6 @@
 //! The draft of a schedule: the steps that a chain has added so far, and their picture.
 
-use crate::graph::{Shape, SplitKind};
+use crate::graph::{GraphShape, SplitKind};
 use crate::schedule::{ScheduleStep, StepAction};
 use crate::thread_selector::ThreadSelection;
 use crate::token::{Token, TokenType};
@@ -14,7 +14,7 @@ pub(crate) struct ScheduleDraft {
     /// The label of the last step's thread; empty if it is not known.
     pub(crate) thread: String,
     /// One list of shapes for each open construct, outermost first.
-    shapes: Vec<Vec<Shape>>,
+    shapes: Vec<Vec<GraphShape>>,
     /// The open splits, outermost first.
     pub(crate) splits: Vec<OpenSplit>,
     /// Names of threads and pools, and whether each is a pool.
@@ -64,7 +64,7 @@ impl ScheduleDraft {
         &self.operations[number]
     }
 
-    pub(crate) fn add_shape(&mut self, shape: Shape) {
+    pub(crate) fn add_shape(&mut self, shape: GraphShape) {
         self.shapes.last_mut().expect("the outermost list stays").push(shape);
     }
 
@@ -73,12 +73,12 @@ impl ScheduleDraft {
         self.shapes.push(Vec::new());
     }
 
-    pub(crate) fn close_shapes(&mut self) -> Shape {
+    pub(crate) fn close_shapes(&mut self) -> GraphShape {
         sequence(self.shapes.pop().expect("a list was opened"))
     }
 
     /// Takes the whole picture.
-    pub(crate) fn shape(&mut self) -> Shape {
+    pub(crate) fn shape(&mut self) -> GraphShape {
         sequence(std::mem::take(&mut self.shapes[0]))
     }
 
@@ -86,7 +86,7 @@ impl ScheduleDraft {
         if let Some(step) = self.steps.last_mut() {
             step.name = new.to_owned();
         }
-        if let Some(Shape::Run { name, .. }) =
+        if let Some(GraphShape::Run { name, .. }) =
             self.shapes.last_mut().and_then(|list| list.last_mut())
         {
             *name = new.to_owned();
@@ -98,6 +98,6 @@ impl ScheduleDraft {
     }
 }
 
-fn sequence(mut shapes: Vec<Shape>) -> Shape {
-    if shapes.len() == 1 { shapes.remove(0) } else { Shape::Sequence(shapes) }
+fn sequence(mut shapes: Vec<GraphShape>) -> GraphShape {
+    if shapes.len() == 1 { shapes.remove(0) } else { GraphShape::Sequence(shapes) }
 }

@@ -44,10 +44,10 @@ impl IndexRanges for Range<u64> {
     }
 }
 
-type Pair = (Range<u64>, Range<u64>);
+type IndexPair = (Range<u64>, Range<u64>);
 type Triple = (Range<u64>, Range<u64>, Range<u64>);
 
-impl IndexRanges for Pair {
+impl IndexRanges for IndexPair {
     type Index = (u64, u64);
     const COUNT: usize = 2;
 

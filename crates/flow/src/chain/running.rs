@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::marker::PhantomData;
 
 use super::{Chain, HasThread, OnThread};
-use crate::graph::{RunKind, Shape};
+use crate::graph::{GraphShape, RunKind};
 use crate::runtime::ErasedContinuation;
 use crate::schedule::{StepAction, StepContext};
 use crate::token::{ErasedToken, Token, downcast, function_name, short_name};
@@ -95,7 +95,7 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
     fn draw<O2>(&mut self, name: &str, kind: RunKind) {
         let thread = self.draft.thread.clone();
         let output = short_name(type_name::<O2>());
-        self.draft.add_shape(Shape::Run { name: name.to_owned(), thread, output, kind });
+        self.draft.add_shape(GraphShape::Run { name: name.to_owned(), thread, output, kind });
     }
 }
 

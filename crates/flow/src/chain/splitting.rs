@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::draft::OpenSplit;
 use super::running::name_of;
 use super::{Chain, HasThread, InSplit, IndexRanges, NoIndices, OnThread, ScheduleDraft, TopLevel};
-use crate::graph::{Branch, Shape, SplitKind};
+use crate::graph::{Branch, GraphShape, SplitKind};
 use crate::schedule::{MadeBy, MergeStep, SplitSource, SplitStep, SplitToken, StepAction};
 use crate::thread_selector::{PoolChoice, ThreadSelection, ThreadSelector};
 use crate::token::{ErasedToken, Token, TokenType, downcast, downcast_ref, short_name};
@@ -145,7 +145,7 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
             clone: None,
         };
         all.draft.steps[split].action = StepAction::Split(step);
-        all.draft.add_shape(Shape::Split {
+        all.draft.add_shape(GraphShape::Split {
             kind: SplitKind::Parallel,
             thread: split_thread,
             window: String::new(),
@@ -259,7 +259,7 @@ impl<I, O: Token, T: HasThread, K, In: Token, R> Chain<I, O, T, InSplit<K, In, R
         let window = step.window.to_string();
         let body = self.draft.close_shapes();
         let kind = open.kind;
-        self.draft.add_shape(Shape::Split {
+        self.draft.add_shape(GraphShape::Split {
             kind,
             thread: open.thread,
             window,

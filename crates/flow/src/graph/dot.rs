@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::layout::{caption, flatten, output};
 use super::names::short_name;
-use super::shape::{Branch, OperationGraph, RunKind, Shape, SplitKind};
+use super::shape::{Branch, GraphShape, OperationGraph, RunKind, SplitKind};
 
 /// Writes the graph.
 pub(super) fn write(graph: &OperationGraph) -> String {
@@ -40,18 +40,18 @@ struct OpenEdge {
 
 impl DotWriter {
     /// Writes the steps of a shape; returns the edge that leaves the last step.
-    fn body(&mut self, shape: &Shape, from: OpenEdge) -> OpenEdge {
+    fn body(&mut self, shape: &GraphShape, from: OpenEdge) -> OpenEdge {
         let mut steps = Vec::new();
         flatten(shape, &mut steps);
         steps.into_iter().fold(from, |from, step| self.step(step, from))
     }
 
-    fn step(&mut self, shape: &Shape, from: OpenEdge) -> OpenEdge {
+    fn step(&mut self, shape: &GraphShape, from: OpenEdge) -> OpenEdge {
         let token = output(shape, &from.token);
         match shape {
             // The caller has flattened sequences.
-            Shape::Sequence(_) => from,
-            Shape::Run { name, thread, kind, .. } => {
+            GraphShape::Sequence(_) => from,
+            GraphShape::Run { name, thread, kind, .. } => {
                 let (style, how) = match kind {
                     RunKind::Synchronous => ("rounded", ""),
                     RunKind::Asynchronous => ("\"rounded,dashed\"", "asynchronous"),
@@ -62,12 +62,12 @@ impl DotWriter {
                 self.edge(&from, node);
                 OpenEdge { node, token, note: "" }
             }
-            Shape::Call { operation, .. } => {
+            GraphShape::Call { operation, .. } => {
                 let node = self.node(operation, "shape=box, style=rounded, peripheries=2");
                 self.edge(&from, node);
                 OpenEdge { node, token, note: "" }
             }
-            Shape::If { condition, then, otherwise } => {
+            GraphShape::If { condition, then, otherwise } => {
                 let node = self.condition("if", condition, &from);
                 let input = from.token;
                 let yes = self.body(then, OpenEdge { node, token: input.clone(), note: "yes" });
@@ -80,13 +80,13 @@ impl DotWriter {
                 self.edge(&no, join);
                 OpenEdge { node: join, token, note: "" }
             }
-            Shape::While { condition, body } => {
+            GraphShape::While { condition, body } => {
                 self.repetition("while", condition, ["yes", "no"], body, &from)
             }
-            Shape::For { range, body } => {
+            GraphShape::For { range, body } => {
                 self.repetition("for", range, ["each", "done"], body, &from)
             }
-            Shape::Split { kind, thread, window, branches, merge_thread, .. } => {
+            GraphShape::Split { kind, thread, window, branches, merge_thread, .. } => {
                 let node = self.split(*kind, [thread, window, merge_thread], branches, &from);
                 OpenEdge { node, token, note: "" }
             }
@@ -98,7 +98,7 @@ impl DotWriter {
         keyword: &str,
         text: &str,
         [again, over]: [&'static str; 2],
-        body: &Shape,
+        body: &GraphShape,
         from: &OpenEdge,
     ) -> OpenEdge {
         let node = self.condition(keyword, text, from);

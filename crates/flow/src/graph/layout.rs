@@ -6,9 +6,9 @@
 
 use super::names::short_name;
 use super::palette::{HAIRLINE, NEUTRAL, Palette, SOFT_INK, Tint};
-use super::part::{Anchor, Border, DOT, Mark, NOTE, PicturePart};
+use super::part::{Anchor, Border, DOT, GraphMark, NOTE, PicturePart};
 use super::sequence::SequenceLayout;
-use super::shape::{Branch, Shape, SplitKind};
+use super::shape::{Branch, GraphShape, SplitKind};
 use super::symbols;
 
 /// The vertical distance between parts.
@@ -30,7 +30,7 @@ pub(super) struct PictureLayout<'p> {
 
 impl PictureLayout<'_> {
     /// Lays out a shape as a sequence; `input` is the type of the token that enters.
-    pub(super) fn sequence(&self, shape: &Shape, input: &str) -> SequenceLayout {
+    pub(super) fn sequence(&self, shape: &GraphShape, input: &str) -> SequenceLayout {
         let mut steps = Vec::new();
         flatten(shape, &mut steps);
         let mut token = short_name(input);
@@ -43,24 +43,24 @@ impl PictureLayout<'_> {
         sequence
     }
 
-    fn part(&self, shape: &Shape, input: &str) -> PicturePart {
+    fn part(&self, shape: &GraphShape, input: &str) -> PicturePart {
         match shape {
             // The caller has flattened sequences.
-            Shape::Sequence(_) => PicturePart::default(),
-            Shape::Run { name, thread, kind, .. } => {
+            GraphShape::Sequence(_) => PicturePart::default(),
+            GraphShape::Run { name, thread, kind, .. } => {
                 symbols::run(self.palette, name, thread, *kind)
             }
-            Shape::Call { operation, .. } => symbols::call(operation),
-            Shape::If { condition, then, otherwise } => {
+            GraphShape::Call { operation, .. } => symbols::call(operation),
+            GraphShape::If { condition, then, otherwise } => {
                 self.choice(condition, then, otherwise.as_deref(), input)
             }
-            Shape::While { condition, body } => {
+            GraphShape::While { condition, body } => {
                 self.repetition(symbols::condition("while", condition), ["yes", "no"], body, input)
             }
-            Shape::For { range, body } => {
+            GraphShape::For { range, body } => {
                 self.repetition(symbols::condition("for", range), ["each", "done"], body, input)
             }
-            Shape::Split { kind, thread, window, branches, merge_thread, .. } => {
+            GraphShape::Split { kind, thread, window, branches, merge_thread, .. } => {
                 let inside = match branches.as_slice() {
                     [branch] => self.one_branch(branch, thread, window, merge_thread),
                     branches => self.many_branches(branches, thread, window, merge_thread),
@@ -73,8 +73,8 @@ impl PictureLayout<'_> {
     fn choice(
         &self,
         condition: &str,
-        then: &Shape,
-        otherwise: Option<&Shape>,
+        then: &GraphShape,
+        otherwise: Option<&GraphShape>,
         input: &str,
     ) -> PicturePart {
         let condition_part = symbols::condition("if", condition);
@@ -99,22 +99,22 @@ impl PictureLayout<'_> {
                 let no = (middle + 10.0, y - 6.0);
                 part.write(no, Anchor::Start, NOTE, SOFT_INK, "no");
                 let corners = vec![(middle, foot), (middle, y), (join, y), (join, DOT)];
-                part.marks.push(Mark::Line { corners, arrow: false });
+                part.marks.push(GraphMark::Line { corners, arrow: false });
                 y
             }
             Some(other) => {
                 let other = other.build(width);
                 let y = part.down + ROW_GAP + other.up;
                 let corners = vec![(middle, foot), (middle, y), (right + 1.0, y)];
-                part.marks.push(Mark::Line { corners, arrow: false });
+                part.marks.push(GraphMark::Line { corners, arrow: false });
                 part.put(right, y, other);
                 let corners = vec![(right + width - 1.0, y), (join, y), (join, DOT)];
-                part.marks.push(Mark::Line { corners, arrow: false });
+                part.marks.push(GraphMark::Line { corners, arrow: false });
                 y
             }
         };
         part.down = part.down.max(y);
-        part.marks.push(Mark::Dot { x: join, y: 0.0, hollow: false });
+        part.marks.push(GraphMark::Dot { x: join, y: 0.0, hollow: false });
         part.width = join + DOT;
         part
     }
@@ -123,7 +123,7 @@ impl PictureLayout<'_> {
         &self,
         condition_part: PicturePart,
         [again, over]: [&str; 2],
-        body: &Shape,
+        body: &GraphShape,
         input: &str,
     ) -> PicturePart {
         const BEFORE: f64 = 24.0;
@@ -132,7 +132,7 @@ impl PictureLayout<'_> {
         let (middle, foot) = (left + condition_part.width / 2.0, condition_part.down);
         let right = left + condition_part.width;
         let corners = vec![(DOT, 0.0), (left, 0.0)];
-        part.marks.push(Mark::Line { corners, arrow: true });
+        part.marks.push(GraphMark::Line { corners, arrow: true });
         part.put(left, 0.0, condition_part);
         let mut body = self.sequence(body, input);
         body.note = again.into();
@@ -146,8 +146,8 @@ impl PictureLayout<'_> {
         let corners =
             vec![(turn - 1.0, 0.0), (turn + 10.0, 0.0), (turn + 10.0, above), (DOT, above)];
         let corners = [corners, vec![(DOT, -DOT)]].concat();
-        part.marks.push(Mark::Line { corners, arrow: true });
-        part.marks.push(Mark::Dot { x: DOT, y: 0.0, hollow: false });
+        part.marks.push(GraphMark::Line { corners, arrow: true });
+        part.marks.push(GraphMark::Dot { x: DOT, y: 0.0, hollow: false });
 
         // The line onwards, below the body.
         let below = part.down + STRIP;
@@ -155,7 +155,7 @@ impl PictureLayout<'_> {
         part.write((middle + 10.0, below - 6.0), Anchor::Start, NOTE, SOFT_INK, over);
         let corners =
             vec![(middle, foot), (middle, below), (exit, below), (exit, 0.0), (exit + 12.0, 0.0)];
-        part.marks.push(Mark::Line { corners, arrow: false });
+        part.marks.push(GraphMark::Line { corners, arrow: false });
         part.up = part.up.max(-above);
         part.down = part.down.max(below);
         part.width = exit + 11.0;
@@ -224,9 +224,9 @@ impl PictureLayout<'_> {
             // Lines leave the split and reach the merge side by side, not all at one point.
             let side = (y * 0.15).clamp(-16.0, 16.0);
             let (from, to) = ((begin, side), (begin + FAN, y));
-            part.marks.push(Mark::Curve { from, to, arrow: true });
+            part.marks.push(GraphMark::Curve { from, to, arrow: true });
             let (from, to) = ((end, y), (end + FAN, side));
-            part.marks.push(Mark::Curve { from, to, arrow: true });
+            part.marks.push(GraphMark::Curve { from, to, arrow: true });
             part.put(begin + FAN, y, row);
         }
         part
@@ -255,7 +255,7 @@ fn framed(inside: PicturePart, caption: &str) -> PicturePart {
     let (up, down) = (inside.up + caption_height, inside.down + PAD * 0.8);
     let width = inside.width + 2.0 * lead;
     let mut part = PicturePart { width, up, down, lead, trail: lead, ..PicturePart::default() };
-    part.marks.push(Mark::Box {
+    part.marks.push(GraphMark::Box {
         x: 0.0,
         y: -up,
         width,
@@ -285,24 +285,24 @@ pub(super) fn caption(kind: SplitKind) -> String {
 }
 
 /// Collects the steps of a shape, with nested sequences flattened.
-pub(super) fn flatten<'s>(shape: &'s Shape, steps: &mut Vec<&'s Shape>) {
+pub(super) fn flatten<'s>(shape: &'s GraphShape, steps: &mut Vec<&'s GraphShape>) {
     match shape {
-        Shape::Sequence(parts) => parts.iter().for_each(|part| flatten(part, steps)),
+        GraphShape::Sequence(parts) => parts.iter().for_each(|part| flatten(part, steps)),
         _ => steps.push(shape),
     }
 }
 
 /// Returns the short name of the type that a shape makes from `input`.
-pub(super) fn output(shape: &Shape, input: &str) -> String {
+pub(super) fn output(shape: &GraphShape, input: &str) -> String {
     match shape {
-        Shape::Sequence(parts) => {
+        GraphShape::Sequence(parts) => {
             parts.iter().fold(input.to_owned(), |token, part| output(part, &token))
         }
-        Shape::Run { output, .. } | Shape::Call { output, .. } | Shape::Split { output, .. } => {
-            short_name(output)
-        }
-        Shape::If { then, .. } => output(then, input),
+        GraphShape::Run { output, .. }
+        | GraphShape::Call { output, .. }
+        | GraphShape::Split { output, .. } => short_name(output),
+        GraphShape::If { then, .. } => output(then, input),
         // A repeated part takes its own output as input.
-        Shape::While { .. } | Shape::For { .. } => input.to_owned(),
+        GraphShape::While { .. } | GraphShape::For { .. } => input.to_owned(),
     }
 }

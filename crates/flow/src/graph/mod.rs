@@ -35,4 +35,4 @@ mod symbols;
 pub(crate) mod text;
 
 pub use names::short_name;
-pub use shape::{Branch, OperationGraph, RunKind, Shape, SplitKind};
+pub use shape::{Branch, GraphShape, OperationGraph, RunKind, SplitKind};

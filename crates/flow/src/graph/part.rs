@@ -18,12 +18,12 @@ pub(super) struct PicturePart {
     pub(super) down: f64,
     pub(super) lead: f64,
     pub(super) trail: f64,
-    pub(super) marks: Vec<Mark>,
+    pub(super) marks: Vec<GraphMark>,
 }
 
 /// A drawing element.
 #[derive(Debug, Clone)]
-pub(super) enum Mark {
+pub(super) enum GraphMark {
     /// A text, its baseline at `y`.
     Text { x: f64, y: f64, anchor: Anchor, face: Face, colour: &'static str, text: String },
     /// A word and its explanation, on one baseline at `y`.
@@ -74,7 +74,7 @@ pub(super) const TITLE: Face = Face { size: 16.0, bold: true, italic: false };
 
 /// The longest text, in characters; longer ones are shortened.
 const TEXT_LIMIT: usize = 56;
-/// The radius of [`Mark::Dot`].
+/// The radius of [`GraphMark::Dot`].
 pub(super) const DOT: f64 = 4.0;
 const ARROW: f64 = 8.0;
 const CORNER: f64 = 9.0;
@@ -108,7 +108,7 @@ impl PicturePart {
         }
         self.up = self.up.max(face.size - y);
         self.down = self.down.max(y + face.size * 0.3);
-        self.marks.push(Mark::Text { x, y, anchor, face, colour, text: text.to_owned() });
+        self.marks.push(GraphMark::Text { x, y, anchor, face, colour, text: text.to_owned() });
     }
 
     /// Adds a word and its explanation.
@@ -122,27 +122,27 @@ impl PicturePart {
         let size = faces[0].size.max(faces[1].size);
         self.up = self.up.max(size - y);
         self.down = self.down.max(y + size * 0.3);
-        self.marks.push(Mark::Pair { x, y, anchor, faces, texts: texts.map(str::to_owned) });
+        self.marks.push(GraphMark::Pair { x, y, anchor, faces, texts: texts.map(str::to_owned) });
     }
 }
 
-/// Returns the width of a [`Mark::Pair`].
+/// Returns the width of a [`GraphMark::Pair`].
 pub(super) fn pair_width(faces: [Face; 2], texts: [&str; 2]) -> f64 {
     faces[0].width(texts[0]) + 7.0 + faces[1].width(texts[1])
 }
 
-impl Mark {
-    fn moved(mut self, dx: f64, dy: f64) -> Mark {
+impl GraphMark {
+    fn moved(mut self, dx: f64, dy: f64) -> GraphMark {
         let shift = |(x, y): &mut (f64, f64)| (*x, *y) = (*x + dx, *y + dy);
         match &mut self {
-            Mark::Text { x, y, .. }
-            | Mark::Pair { x, y, .. }
-            | Mark::Box { x, y, .. }
-            | Mark::Dot { x, y, .. } => (*x, *y) = (*x + dx, *y + dy),
-            Mark::Polygon { corners, .. } | Mark::Line { corners, .. } => {
+            GraphMark::Text { x, y, .. }
+            | GraphMark::Pair { x, y, .. }
+            | GraphMark::Box { x, y, .. }
+            | GraphMark::Dot { x, y, .. } => (*x, *y) = (*x + dx, *y + dy),
+            GraphMark::Polygon { corners, .. } | GraphMark::Line { corners, .. } => {
                 corners.iter_mut().for_each(shift);
             }
-            Mark::Curve { from, to, .. } => [from, to].into_iter().for_each(shift),
+            GraphMark::Curve { from, to, .. } => [from, to].into_iter().for_each(shift),
         }
         self
     }
@@ -151,15 +151,15 @@ impl Mark {
     pub(super) fn write_svg(&self, out: &mut String) {
         // Writing to a string does not fail.
         let _ = match self {
-            Mark::Text { x, y, anchor, face, colour, text } => {
+            GraphMark::Text { x, y, anchor, face, colour, text } => {
                 write_texts(out, (*x, *y), *anchor, &[(*face, colour, text)])
             }
-            Mark::Pair { x, y, anchor, faces, texts } => {
+            GraphMark::Pair { x, y, anchor, faces, texts } => {
                 let word = (faces[0], super::palette::INK, texts[0].as_str());
                 let rest = (faces[1], super::palette::LINE_COLOUR, texts[1].as_str());
                 write_texts(out, (*x, *y), *anchor, &[word, rest])
             }
-            Mark::Box { x, y, width, height, radius, tint, border } => {
+            GraphMark::Box { x, y, width, height, radius, tint, border } => {
                 let border = match border {
                     Border::Plain => "stroke-width=\"1.4\"",
                     Border::Dashed => "stroke-width=\"1.4\" stroke-dasharray=\"5 3\"",
@@ -174,7 +174,7 @@ impl Mark {
                     tint.fill, tint.line
                 )
             }
-            Mark::Polygon { corners, tint } => writeln!(
+            GraphMark::Polygon { corners, tint } => writeln!(
                 out,
                 "<polygon points=\"{}\" fill=\"{}\" stroke=\"{}\" stroke-width=\"1.4\" \
                  stroke-linejoin=\"round\"/>",
@@ -182,9 +182,9 @@ impl Mark {
                 tint.fill,
                 tint.line
             ),
-            Mark::Line { corners, arrow } => write_line(out, corners, *arrow),
-            Mark::Curve { from, to, arrow } => write_curve(out, *from, *to, *arrow),
-            Mark::Dot { x, y, hollow } => {
+            GraphMark::Line { corners, arrow } => write_line(out, corners, *arrow),
+            GraphMark::Curve { from, to, arrow } => write_curve(out, *from, *to, *arrow),
+            GraphMark::Dot { x, y, hollow } => {
                 let fill =
                     if *hollow { super::palette::PAPER } else { super::palette::LINE_COLOUR };
                 writeln!(

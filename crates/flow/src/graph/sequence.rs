@@ -1,7 +1,7 @@
 //! The layout of a sequence: parts from left to right, and the labelled lines between them.
 
 use super::palette::{LINE_COLOUR, SOFT_INK};
-use super::part::{Anchor, DETAIL, Mark, NOTE, PicturePart};
+use super::part::{Anchor, DETAIL, GraphMark, NOTE, PicturePart};
 
 /// The shortest line.
 const SHORTEST: f64 = 34.0;
@@ -63,7 +63,7 @@ impl SequenceLayout {
             let lead = part.as_ref().map_or(0.0, |part| part.lead);
             let arrow = part.is_some() || self.arrow;
             let corners = vec![(x - trail, 0.0), (x + length + lead, 0.0)];
-            drawn.push(Mark::Line { corners, arrow });
+            drawn.push(GraphMark::Line { corners, arrow });
             // Centre the label on the line without the head of the arrow.
             let middle = x + (length - if arrow { 6.0 } else { 0.0 }) / 2.0;
             row.write((middle, -6.0), Anchor::Middle, DETAIL, LINE_COLOUR, token);

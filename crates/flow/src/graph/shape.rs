@@ -13,14 +13,14 @@ pub struct OperationGraph {
     /// The type of the output token.
     pub output: String,
     /// The steps and constructs.
-    pub body: Shape,
+    pub body: GraphShape,
 }
 
 /// A part of an operation with one entry and one exit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shape {
+pub enum GraphShape {
     /// Parts one after the other; empty if the token passes unchanged.
-    Sequence(Vec<Shape>),
+    Sequence(Vec<GraphShape>),
     /// A sequential operation, run by a thread.
     Run {
         /// The name of the step.
@@ -44,23 +44,23 @@ pub enum Shape {
         /// The condition on the token.
         condition: String,
         /// The part for tokens that meet the condition.
-        then: Box<Shape>,
+        then: Box<GraphShape>,
         /// The part for other tokens; without it they pass unchanged.
-        otherwise: Option<Box<Shape>>,
+        otherwise: Option<Box<GraphShape>>,
     },
     /// A part repeated as long as a condition holds; evaluated before each iteration.
     While {
         /// The condition on the token.
         condition: String,
         /// The part repeated.
-        body: Box<Shape>,
+        body: Box<GraphShape>,
     },
     /// A part repeated for each value of a range.
     For {
         /// The range, such as `0..10`.
         range: String,
         /// The part repeated.
-        body: Box<Shape>,
+        body: Box<GraphShape>,
     },
     /// A split into tokens that are processed at the same time, and their merge.
     Split {
@@ -87,7 +87,7 @@ pub struct Branch {
     /// The type of the token it makes.
     pub input: String,
     /// The steps of that token.
-    pub body: Shape,
+    pub body: GraphShape,
     /// The name of the merge function.
     pub merge: String,
 }

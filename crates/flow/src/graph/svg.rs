@@ -3,8 +3,8 @@
 use super::layout::PictureLayout;
 use super::names::short_name;
 use super::palette::{PAPER, Palette};
-use super::part::{Anchor, DETAIL, DOT, Mark, PicturePart, TITLE, pair_width};
-use super::shape::{OperationGraph, Shape};
+use super::part::{Anchor, DETAIL, DOT, GraphMark, PicturePart, TITLE, pair_width};
+use super::shape::{GraphShape, OperationGraph};
 use super::text::{FONTS, escape, number};
 
 /// The margin of the picture.
@@ -47,8 +47,8 @@ pub(super) fn page(graph: &OperationGraph) -> PicturePart {
     let left = MARGIN + 2.0 * DOT;
     let bottom = y + body.down.max(DOT + 1.0) + MARGIN;
     page.put(left, y, body);
-    page.marks.push(Mark::Dot { x: left - DOT, y, hollow: false });
-    page.marks.push(Mark::Dot { x: left + width + DOT + 1.0, y, hollow: true });
+    page.marks.push(GraphMark::Dot { x: left - DOT, y, hollow: false });
+    page.marks.push(GraphMark::Dot { x: left + width + DOT + 1.0, y, hollow: true });
     let body_end = left + width + 2.0 * DOT + 2.0;
     page.width = body_end.max(MARGIN + pair_width(faces, texts)) + MARGIN;
     page.up = 0.0;
@@ -56,19 +56,21 @@ pub(super) fn page(graph: &OperationGraph) -> PicturePart {
     page
 }
 
-fn collect_threads<'s>(shape: &'s Shape, threads: &mut Vec<&'s str>) {
+fn collect_threads<'s>(shape: &'s GraphShape, threads: &mut Vec<&'s str>) {
     match shape {
-        Shape::Sequence(parts) => parts.iter().for_each(|part| collect_threads(part, threads)),
-        Shape::Run { thread, .. } => threads.push(thread),
-        Shape::Call { .. } => {}
-        Shape::If { then, otherwise, .. } => {
+        GraphShape::Sequence(parts) => parts.iter().for_each(|part| collect_threads(part, threads)),
+        GraphShape::Run { thread, .. } => threads.push(thread),
+        GraphShape::Call { .. } => {}
+        GraphShape::If { then, otherwise, .. } => {
             collect_threads(then, threads);
             if let Some(otherwise) = otherwise {
                 collect_threads(otherwise, threads);
             }
         }
-        Shape::While { body, .. } | Shape::For { body, .. } => collect_threads(body, threads),
-        Shape::Split { thread, branches, merge_thread, .. } => {
+        GraphShape::While { body, .. } | GraphShape::For { body, .. } => {
+            collect_threads(body, threads)
+        }
+        GraphShape::Split { thread, branches, merge_thread, .. } => {
             threads.extend([thread.as_str(), merge_thread.as_str()]);
             branches.iter().for_each(|branch| collect_threads(&branch.body, threads));
         }
@@ -86,16 +88,16 @@ mod tests {
     /// Left, top, right, bottom.
     type Area = [f64; 4];
 
-    fn text_area(mark: &Mark) -> Option<Area> {
+    fn text_area(mark: &GraphMark) -> Option<Area> {
         let area = |x: f64, y: f64, anchor: Anchor, width: f64, face: Face| {
             let left = if anchor == Anchor::Middle { x - width / 2.0 } else { x };
             [left, y - face.size * 0.75, left + width, y + face.size * 0.2]
         };
         match mark {
-            Mark::Text { x, y, anchor, face, text, .. } => {
+            GraphMark::Text { x, y, anchor, face, text, .. } => {
                 Some(area(*x, *y, *anchor, face.width(text), *face))
             }
-            Mark::Pair { x, y, anchor, faces, texts } => {
+            GraphMark::Pair { x, y, anchor, faces, texts } => {
                 let width = pair_width(*faces, [&texts[0], &texts[1]]);
                 Some(area(*x, *y, *anchor, width, faces[0]))
             }
@@ -103,19 +105,19 @@ mod tests {
         }
     }
 
-    fn shape_area(mark: &Mark) -> Option<Area> {
+    fn shape_area(mark: &GraphMark) -> Option<Area> {
         match mark {
-            Mark::Box { x, y, width, height, .. } => Some([*x, *y, x + width, y + height]),
-            Mark::Polygon { corners, .. } => Some(around(corners)),
+            GraphMark::Box { x, y, width, height, .. } => Some([*x, *y, x + width, y + height]),
+            GraphMark::Polygon { corners, .. } => Some(around(corners)),
             _ => None,
         }
     }
 
     /// The straight sections of a line, or many short ones along a curve.
-    fn line_areas(mark: &Mark) -> Vec<Area> {
+    fn line_areas(mark: &GraphMark) -> Vec<Area> {
         match mark {
-            Mark::Line { corners, .. } => corners.windows(2).map(around).collect(),
-            Mark::Curve { from, to, .. } => {
+            GraphMark::Line { corners, .. } => corners.windows(2).map(around).collect(),
+            GraphMark::Curve { from, to, .. } => {
                 let at = |step: u32| {
                     let t = f64::from(step) / 40.0;
                     let s = t * t * (3.0 - 2.0 * t);
@@ -181,7 +183,7 @@ mod tests {
         prop_oneof!["[a-zA-Z_:<>&]{0,14}", "[mW]{50,80}", "[\u{4e00}-\u{4e20}]{1,9}"]
     }
 
-    fn shape() -> impl Strategy<Value = Shape> {
+    fn shape() -> impl Strategy<Value = GraphShape> {
         let kind = prop_oneof![
             Just(RunKind::Synchronous),
             Just(RunKind::Asynchronous),
@@ -189,10 +191,10 @@ mod tests {
         ];
         let leaf = prop_oneof![
             4 => (word(), word(), word(), kind).prop_map(|(name, thread, output, kind)| {
-                Shape::Run { name, thread, output, kind }
+                GraphShape::Run { name, thread, output, kind }
             }),
-            1 => (word(), word()).prop_map(|(operation, output)| Shape::Call { operation, output }),
-            1 => Just(Shape::Sequence(Vec::new())),
+            1 => (word(), word()).prop_map(|(operation, output)| GraphShape::Call { operation, output }),
+            1 => Just(GraphShape::Sequence(Vec::new())),
         ];
         leaf.prop_recursive(4, 24, 3, |inner| {
             let boxed = || inner.clone().prop_map(Box::new);
@@ -204,15 +206,16 @@ mod tests {
                 (0usize..4).prop_map(|indices| SplitKind::Indexed { indices }),
             ];
             prop_oneof![
-                prop::collection::vec(inner.clone(), 0..4).prop_map(Shape::Sequence),
+                prop::collection::vec(inner.clone(), 0..4).prop_map(GraphShape::Sequence),
                 (word(), boxed(), prop::option::of(boxed())).prop_map(
-                    |(condition, then, otherwise)| Shape::If { condition, then, otherwise }
+                    |(condition, then, otherwise)| GraphShape::If { condition, then, otherwise }
                 ),
-                (word(), boxed()).prop_map(|(condition, body)| Shape::While { condition, body }),
-                (word(), boxed()).prop_map(|(range, body)| Shape::For { range, body }),
+                (word(), boxed())
+                    .prop_map(|(condition, body)| GraphShape::While { condition, body }),
+                (word(), boxed()).prop_map(|(range, body)| GraphShape::For { range, body }),
                 (kind, prop::collection::vec(branch, 0..4), [word(), word(), word(), word()])
                     .prop_map(|(kind, branches, [thread, window, merge_thread, output])| {
-                        Shape::Split { kind, thread, window, branches, merge_thread, output }
+                        GraphShape::Split { kind, thread, window, branches, merge_thread, output }
                     }),
             ]
         })

@@ -1,7 +1,7 @@
 //! The symbols of a picture: operations, conditions, splits and merges.
 
 use super::palette::{INK, NEUTRAL, PAPER, Palette, SOFT_INK, Tint};
-use super::part::{Anchor, Border, DETAIL, Face, Mark, NAME, PicturePart, pair_width};
+use super::part::{Anchor, Border, DETAIL, Face, GraphMark, NAME, PicturePart, pair_width};
 use super::shape::RunKind;
 
 /// The height of a box with two lines.
@@ -56,7 +56,7 @@ pub(super) fn condition(keyword: &str, text: &str) -> PicturePart {
     let width = pair_width(faces, [keyword, text]) + 2.0 * (SLANT + 5.0);
     let mut part = sized(width, LOW + 4.0);
     let half = part.up;
-    part.marks.push(Mark::Polygon {
+    part.marks.push(GraphMark::Polygon {
         corners: vec![
             (0.0, 0.0),
             (SLANT, -half),
@@ -113,7 +113,7 @@ fn trapezoid(
     let long = part.up;
     let short = long - 7.0;
     let (left, right) = if narrows { (long, short) } else { (short, long) };
-    part.marks.push(Mark::Polygon {
+    part.marks.push(GraphMark::Polygon {
         corners: vec![(0.0, -left), (width, -right), (width, right), (0.0, left)],
         tint,
     });
@@ -136,8 +136,8 @@ fn sized(width: f64, height: f64) -> PicturePart {
     PicturePart { width, up: height / 2.0, down: height / 2.0, ..PicturePart::default() }
 }
 
-fn frame(x: f64, width: f64, height: f64, radius: f64, tint: Tint, border: Border) -> Mark {
-    Mark::Box { x, y: -height / 2.0, width, height, radius, tint, border }
+fn frame(x: f64, width: f64, height: f64, radius: f64, tint: Tint, border: Border) -> GraphMark {
+    GraphMark::Box { x, y: -height / 2.0, width, height, radius, tint, border }
 }
 
 fn widest(texts: &[(Face, &str)]) -> f64 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::activity::ThreadActivity;
 use super::construct_stack::ConstructStack;
 use super::ids::ThreadNumber;
-use super::message::{Envelope, Message, Payload, Route, ThreadClaim};
+use super::message::{Envelope, FlowMessage, Payload, ThreadClaim, TokenRoute};
 use super::process_runtime::ProcessRuntime;
 use crate::error::CallError;
 use crate::schedule::StepAction;
@@ -21,7 +21,7 @@ pub struct ErasedContinuation {
 
 struct PendingStep {
     /// The asynchronous step itself.
-    route: Route,
+    route: TokenRoute,
     stack: ConstructStack,
     claim: Option<ThreadClaim>,
 }
@@ -31,7 +31,7 @@ impl ErasedContinuation {
         runtime: Arc<ProcessRuntime>,
         activity: Arc<ThreadActivity>,
         thread: ThreadNumber,
-        route: Route,
+        route: TokenRoute,
         stack: ConstructStack,
         claim: Option<ThreadClaim>,
     ) -> Self {
@@ -66,7 +66,7 @@ impl ErasedContinuation {
         let sent = target.and_then(|thread| {
             let token_type = runtime.step(route.position).input;
             let envelope = Envelope::now(route, stack, Payload::Local(token, token_type));
-            runtime.send(thread, call, Message::Token(envelope))
+            runtime.send(thread, call, FlowMessage::Token(envelope))
         });
         if let Err(error) = sent {
             runtime.fail(call, error);

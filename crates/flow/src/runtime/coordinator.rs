@@ -14,7 +14,7 @@ use pario_net::{InputPort, RecvError};
 use parking_lot::{Condvar, Mutex};
 
 use super::ids::{CallId, ProcessNumber};
-use super::message::{ControlMessage, Message, ThreadClaim};
+use super::message::{ControlMessage, FlowMessage, ThreadClaim};
 use super::process_runtime::ProcessRuntime;
 use super::snapshot::{ProcessStatus, ProgramSnapshot};
 use crate::error::CallError;
@@ -31,7 +31,7 @@ const OTHER_CLOCK_NS: u64 = 100_000_000;
 
 pub(crate) struct ProcessCoordinator {
     runtime: Arc<ProcessRuntime>,
-    port: InputPort<Message>,
+    port: InputPort<FlowMessage>,
     report_requests: Arc<ReportRequests>,
     /// Messages that the threads had handled at the last check.
     last_handled: u64,
@@ -49,7 +49,7 @@ pub(crate) enum CoordinatorEnd {
 impl ProcessCoordinator {
     pub(crate) fn new(
         runtime: Arc<ProcessRuntime>,
-        port: InputPort<Message>,
+        port: InputPort<FlowMessage>,
         report_requests: Arc<ReportRequests>,
     ) -> Self {
         Self { runtime, port, report_requests, last_handled: 0, stalled_checks: 0 }
@@ -58,10 +58,10 @@ impl ProcessCoordinator {
     pub(crate) fn run(mut self) -> CoordinatorEnd {
         loop {
             match self.port.recv_timeout(CHECK_INTERVAL) {
-                Ok(Message::Control(ControlMessage::Stop)) | Err(RecvError::Closed { .. }) => {
+                Ok(FlowMessage::Control(ControlMessage::Stop)) | Err(RecvError::Closed { .. }) => {
                     return CoordinatorEnd::Stopped;
                 }
-                Ok(Message::Control(ControlMessage::ProcessLost { process }))
+                Ok(FlowMessage::Control(ControlMessage::ProcessLost { process }))
                     if self.handle_loss(process) =>
                 {
                     return CoordinatorEnd::FirstProcessLost;
@@ -87,7 +87,8 @@ impl ProcessCoordinator {
             let no_call = CallId::none(runtime.me);
             for process in (0u32..).map(ProcessNumber).take(runtime.processes.len()) {
                 if process != FIRST && !runtime.is_lost(process) {
-                    let message = Message::Control(ControlMessage::ProcessLost { process: lost });
+                    let message =
+                        FlowMessage::Control(ControlMessage::ProcessLost { process: lost });
                     // If this process is lost too, its own loss arrives here as well.
                     let _ = runtime.send_to_coordinator(process, no_call, message);
                 }
@@ -96,11 +97,11 @@ impl ProcessCoordinator {
         lost == FIRST
     }
 
-    fn handle(&self, message: Message) {
+    fn handle(&self, message: FlowMessage) {
         let runtime = &self.runtime;
         match message {
-            Message::Control(ControlMessage::Welcome | ControlMessage::ProcessLost { .. }) => {}
-            Message::Result(call, payload) => {
+            FlowMessage::Control(ControlMessage::Welcome | ControlMessage::ProcessLost { .. }) => {}
+            FlowMessage::Result(call, payload) => {
                 let Some(operation) = runtime.calls.operation(call.number) else {
                     return;
                 };
@@ -114,12 +115,14 @@ impl ProcessCoordinator {
                     });
                 runtime.calls.end(call.number, result);
             }
-            Message::Control(ControlMessage::Failed { call, error }) => runtime.fail(call, error),
-            Message::Control(ControlMessage::Abort { call }) => runtime.abort_here(call),
-            Message::Control(ControlMessage::ThreadFree { slot, thread }) => {
+            FlowMessage::Control(ControlMessage::Failed { call, error }) => {
+                runtime.fail(call, error)
+            }
+            FlowMessage::Control(ControlMessage::Abort { call }) => runtime.abort_here(call),
+            FlowMessage::Control(ControlMessage::ThreadFree { slot, thread }) => {
                 runtime.release_thread(ThreadClaim { claimed_by: runtime.me, slot }, thread);
             }
-            Message::Control(ControlMessage::RequestReport { request, wants_trace }) => {
+            FlowMessage::Control(ControlMessage::RequestReport { request, wants_trace }) => {
                 let report = ControlMessage::Report {
                     request,
                     status: runtime.status(),
@@ -128,12 +131,12 @@ impl ProcessCoordinator {
                 };
                 let no_call = CallId::none(runtime.me);
                 // If the first process is lost, its loss arrives here and ends this process.
-                let _ = runtime.send_to_coordinator(FIRST, no_call, Message::Control(report));
+                let _ = runtime.send_to_coordinator(FIRST, no_call, FlowMessage::Control(report));
             }
-            Message::Control(ControlMessage::Report { request, status, trace, now_ns }) => {
+            FlowMessage::Control(ControlMessage::Report { request, status, trace, now_ns }) => {
                 self.report_requests.add(request, ProcessReport { status, trace, now_ns });
             }
-            Message::Control(_) | Message::Token(_) | Message::MergeBegin(..) => {
+            FlowMessage::Control(_) | FlowMessage::Token(_) | FlowMessage::MergeBegin(..) => {
                 tracing::warn!(
                     program = %runtime.program,
                     "the coordinator received a message for a thread"
@@ -211,7 +214,8 @@ impl ReportRequests {
         let no_call = CallId::none(runtime.me);
         let mut requested = 0;
         for process in (0u32..).map(ProcessNumber).take(runtime.processes.len()) {
-            let message = Message::Control(ControlMessage::RequestReport { request, wants_trace });
+            let message =
+                FlowMessage::Control(ControlMessage::RequestReport { request, wants_trace });
             if process != runtime.me
                 && !runtime.is_lost(process)
                 && runtime.send_to_coordinator(process, no_call, message).is_ok()

@@ -14,7 +14,7 @@ use super::activity::ThreadActivity;
 use super::coordinator::{CoordinatorEnd, FIRST, ProcessCoordinator, ReportRequests};
 use super::ids::{CallId, ProcessNumber, ThreadNumber};
 use super::locality::LocalityCheck;
-use super::message::{ControlMessage, Message};
+use super::message::{ControlMessage, FlowMessage};
 use super::process_role::{DIRECTORY_VARIABLE, ProcessRole, SPACE_VARIABLE};
 use super::process_runtime::{
     PlacedProcess, PlacedSlot, PlacedThread, ProcessRuntime, coordinator_name, port_name,
@@ -155,7 +155,7 @@ struct PreparedProcess {
     runtime: Arc<ProcessRuntime>,
     starts: Vec<ThreadStart>,
     /// The port of the coordinator.
-    port: InputPort<Message>,
+    port: InputPort<FlowMessage>,
     fingerprint: u64,
 }
 
@@ -164,7 +164,7 @@ struct ThreadStart {
     number: ThreadNumber,
     index: usize,
     make: Arc<dyn Fn(usize) -> Box<dyn Any> + Send + Sync>,
-    port: InputPort<Message>,
+    port: InputPort<FlowMessage>,
     activity: Arc<ThreadActivity>,
 }
 
@@ -204,7 +204,7 @@ impl PreparedProcess {
             let ready =
                 ControlMessage::Ready { process: runtime.me, fingerprint: self.fingerprint };
             let no_call = CallId::none(runtime.me);
-            runtime.send_to_coordinator(FIRST, no_call, Message::Control(ready)).map_err(
+            runtime.send_to_coordinator(FIRST, no_call, FlowMessage::Control(ready)).map_err(
                 |error| LaunchError::AddressSpace {
                     process: name.clone(),
                     message: error.to_string(),
@@ -237,7 +237,11 @@ impl PreparedProcess {
     }
 }
 
-fn open_port(space: &Space, program: &str, owner: &str) -> Result<InputPort<Message>, LaunchError> {
+fn open_port(
+    space: &Space,
+    program: &str,
+    owner: &str,
+) -> Result<InputPort<FlowMessage>, LaunchError> {
     // The windows of the splits bound the queue.
     let options = PortOptions { credit_bytes: Credit::Unlimited };
     space.input_with(&port_name(program, owner), options).map_err(|error| {
@@ -303,7 +307,7 @@ pub(super) fn stop_threads(runtime: &ProcessRuntime) {
     for (number, thread) in (0u32..).map(ThreadNumber).zip(&runtime.threads) {
         if thread.process == runtime.me {
             // Sending fails only if the thread has ended.
-            let _ = runtime.send(number, no_call, Message::Control(ControlMessage::Stop));
+            let _ = runtime.send(number, no_call, FlowMessage::Control(ControlMessage::Stop));
         }
     }
 }
@@ -311,7 +315,7 @@ pub(super) fn stop_threads(runtime: &ProcessRuntime) {
 /// Waits until every other process has reported that it runs the same program.
 fn wait_for_others(
     runtime: &ProcessRuntime,
-    port: &InputPort<Message>,
+    port: &InputPort<FlowMessage>,
     fingerprint: u64,
     children: &mut [StartedProcess],
 ) -> Result<(), LaunchError> {
@@ -320,7 +324,7 @@ fn wait_for_others(
     is_ready[runtime.me.0 as usize] = true;
     while let Some(missing) = is_ready.iter().position(|ready| !ready) {
         match port.recv_timeout(CHECK_INTERVAL) {
-            Ok(Message::Control(ControlMessage::Ready {
+            Ok(FlowMessage::Control(ControlMessage::Ready {
                 process: number,
                 fingerprint: theirs,
             })) => {
@@ -333,7 +337,7 @@ fn wait_for_others(
                 }
                 is_ready[number.0 as usize] = true;
                 let no_call = CallId::none(runtime.me);
-                let welcome = Message::Control(ControlMessage::Welcome);
+                let welcome = FlowMessage::Control(ControlMessage::Welcome);
                 runtime.send_to_coordinator(number, no_call, welcome).map_err(|error| {
                     LaunchError::NotReady {
                         process,

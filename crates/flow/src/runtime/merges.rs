@@ -4,7 +4,7 @@ use pario_net::clock::monotonic_ns;
 
 use super::construct_stack::ConstructStack;
 use super::ids::{CallId, SplitId, StepPosition};
-use super::message::{ControlMessage, HopWaits, MergeBegin, Message, Payload};
+use super::message::{ControlMessage, FlowMessage, HopWaits, MergeBegin, Payload};
 use super::process_runtime::ProcessRuntime;
 use super::splits::Batches;
 use super::thread_worker::{CurrentToken, ThreadWorker};
@@ -218,7 +218,7 @@ impl ThreadWorker {
         if id.thread == self.me {
             return self.tokens_merged(runtime, id.number, &trips);
         }
-        let merged = Message::Control(ControlMessage::Merged { split: id.number, trips });
+        let merged = FlowMessage::Control(ControlMessage::Merged { split: id.number, trips });
         if let Err(error) = runtime.send(id.thread, call, merged) {
             self.fail_call(runtime, call, error);
         }

@@ -14,7 +14,7 @@ use crate::trace::Trace;
 use crate::window::TripReport;
 
 /// A message to a thread or to a coordinator.
-pub(crate) enum Message {
+pub(crate) enum FlowMessage {
     /// A token for a thread.
     Token(Envelope),
     /// The begin of a split, for the thread that will merge its tokens.
@@ -27,7 +27,7 @@ pub(crate) enum Message {
 
 /// A token on its way to a thread.
 pub(crate) struct Envelope {
-    pub(crate) route: Route,
+    pub(crate) route: TokenRoute,
     pub(crate) stack: ConstructStack,
     /// Set if a pool balancer selected the thread, which must release it when it is done.
     pub(crate) claim: Option<ThreadClaim>,
@@ -38,14 +38,14 @@ pub(crate) struct Envelope {
 
 impl Envelope {
     /// Wraps a token that enters a queue now.
-    pub(crate) fn now(route: Route, stack: ConstructStack, payload: Payload) -> Self {
+    pub(crate) fn now(route: TokenRoute, stack: ConstructStack, payload: Payload) -> Self {
         Self { route, stack, claim: None, queued_ns: pario_net::clock::monotonic_ns(), payload }
     }
 }
 
 /// The call of a token, its next step, and its waits so far.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Route {
+pub(crate) struct TokenRoute {
     pub(crate) call: CallId,
     /// All calls of the calling process before this number have ended.
     pub(crate) oldest: u64,
@@ -146,13 +146,13 @@ pub(crate) enum ControlMessage {
 
 #[derive(Serialize, Deserialize)]
 enum MessageHeader {
-    Token { route: Route, frames: Vec<ConstructKind>, claim: Option<ThreadClaim> },
+    Token { route: TokenRoute, frames: Vec<ConstructKind>, claim: Option<ThreadClaim> },
     MergeBegin(MergeBegin),
     Result(CallId),
     Control(ControlMessage),
 }
 
-impl pario_net::Token for Message {
+impl pario_net::Token for FlowMessage {
     fn encode(self, out: &mut Outgoing<'_>) -> Result<(), EncodeError> {
         let (header, payload) = match self {
             Self::Token(Envelope { route, stack, claim, payload, .. }) => {

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::activity::ThreadActivity;
 use super::calls::{CallTable, EndedCalls};
 use super::ids::{CallId, ProcessNumber, StepPosition, ThreadNumber};
-use super::message::{ControlMessage, Envelope, Message, Payload, ThreadClaim};
+use super::message::{ControlMessage, Envelope, FlowMessage, Payload, ThreadClaim};
 use super::pool_balancer::PoolBalancer;
 use super::snapshot::{ProcessStatus, StepStatus};
 use crate::error::CallError;
@@ -50,14 +50,14 @@ pub(crate) struct PlacedSlot {
 pub(crate) struct PlacedThread {
     pub(crate) name: String,
     pub(crate) process: ProcessNumber,
-    pub(crate) port: OnceLock<OutputPort<Message>>,
+    pub(crate) port: OnceLock<OutputPort<FlowMessage>>,
     /// Set for threads of this process.
     pub(crate) activity: Option<Arc<ThreadActivity>>,
 }
 
 pub(crate) struct PlacedProcess {
     pub(crate) name: String,
-    pub(crate) port: OnceLock<OutputPort<Message>>,
+    pub(crate) port: OnceLock<OutputPort<FlowMessage>>,
 }
 
 impl ProcessRuntime {
@@ -142,7 +142,7 @@ impl ProcessRuntime {
         &self,
         to: ThreadNumber,
         call: CallId,
-        message: Message,
+        message: FlowMessage,
     ) -> Result<(), CallError> {
         let thread = &self.threads[to.0 as usize];
         if thread.process != self.me {
@@ -161,7 +161,7 @@ impl ProcessRuntime {
         &self,
         to: ProcessNumber,
         call: CallId,
-        message: Message,
+        message: FlowMessage,
     ) -> Result<(), CallError> {
         let process = &self.processes[to.0 as usize];
         let port = match process.port.get() {
@@ -175,17 +175,17 @@ impl ProcessRuntime {
 
     fn open_port<'a>(
         &self,
-        cell: &'a OnceLock<OutputPort<Message>>,
+        cell: &'a OnceLock<OutputPort<FlowMessage>>,
         name: &str,
         process: ProcessNumber,
         call: CallId,
-    ) -> Result<&'a OutputPort<Message>, CallError> {
+    ) -> Result<&'a OutputPort<FlowMessage>, CallError> {
         if self.is_lost(process) {
             return Err(self.process_lost_error(process, call));
         }
         let port = self
             .space
-            .output::<Message>(&port_name(&self.program, name), PORT_TIMEOUT)
+            .output::<FlowMessage>(&port_name(&self.program, name), PORT_TIMEOUT)
             .map_err(|error| CallError::Transfer {
                 operation: self.call_name(call),
                 from: self.processes[self.me.0 as usize].name.clone(),
@@ -197,7 +197,7 @@ impl ProcessRuntime {
 
     fn send_error(
         &self,
-        error: SendError<Message>,
+        error: SendError<FlowMessage>,
         name: &str,
         process: ProcessNumber,
         call: CallId,
@@ -222,7 +222,7 @@ impl ProcessRuntime {
         match self.balancers[slot].assign(envelope) {
             Some((thread, envelope)) => {
                 let call = envelope.route.call;
-                self.send(thread, call, Message::Token(envelope))
+                self.send(thread, call, FlowMessage::Token(envelope))
             }
             None => Ok(()),
         }
@@ -233,7 +233,7 @@ impl ProcessRuntime {
     pub(crate) fn release_thread(&self, claim: ThreadClaim, thread: ThreadNumber) {
         if claim.claimed_by != self.me {
             let released =
-                Message::Control(ControlMessage::ThreadFree { slot: claim.slot, thread });
+                FlowMessage::Control(ControlMessage::ThreadFree { slot: claim.slot, thread });
             let no_call = CallId::none(self.me);
             // A lost process needs no release.
             let _ = self.send_to_coordinator(claim.claimed_by, no_call, released);
@@ -241,7 +241,7 @@ impl ProcessRuntime {
         }
         if let Some(envelope) = self.balancers[claim.slot as usize].thread_done(thread) {
             let call = envelope.route.call;
-            if let Err(error) = self.send(thread, call, Message::Token(envelope)) {
+            if let Err(error) = self.send(thread, call, FlowMessage::Token(envelope)) {
                 self.fail(call, error);
             }
         }
@@ -254,7 +254,7 @@ impl ProcessRuntime {
             return;
         }
         let token_type = self.step(position).input;
-        let result = Message::Result(call, Payload::Local(token, token_type));
+        let result = FlowMessage::Result(call, Payload::Local(token, token_type));
         if self.send_to_coordinator(call.origin, call, result).is_err() {
             self.abort_here(call);
         }
@@ -264,7 +264,7 @@ impl ProcessRuntime {
     pub(crate) fn fail(&self, call: CallId, error: CallError) {
         if call.origin != self.me {
             self.abort_here(call);
-            let failed = Message::Control(ControlMessage::Failed { call, error });
+            let failed = FlowMessage::Control(ControlMessage::Failed { call, error });
             // If the calling process is lost, no process needs the error.
             let _ = self.send_to_coordinator(call.origin, call, failed);
             return;
@@ -280,7 +280,7 @@ impl ProcessRuntime {
                 let _ = self.send_to_coordinator(
                     process,
                     call,
-                    Message::Control(ControlMessage::Abort { call }),
+                    FlowMessage::Control(ControlMessage::Abort { call }),
                 );
             }
         }
@@ -296,7 +296,7 @@ impl ProcessRuntime {
             let _ = self.send(
                 ThreadNumber(number),
                 call,
-                Message::Control(ControlMessage::Abort { call }),
+                FlowMessage::Control(ControlMessage::Abort { call }),
             );
         }
     }

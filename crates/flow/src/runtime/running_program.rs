@@ -9,7 +9,7 @@ use super::calls::{CallCompletion, PendingCall, ResultCallback};
 use super::construct_stack::ConstructStack;
 use super::coordinator::{CoordinatorEnd, ReportRequests, snapshot};
 use super::ids::{CallId, ProcessNumber, StepPosition};
-use super::message::{ControlMessage, Envelope, HopWaits, Message, Payload, Route};
+use super::message::{ControlMessage, Envelope, FlowMessage, HopWaits, Payload, TokenRoute};
 use super::process_runtime::ProcessRuntime;
 use super::snapshot::ProgramSnapshot;
 use crate::error::CallError;
@@ -117,7 +117,7 @@ impl RunningProgram {
         let token: crate::token::ErasedToken = Box::new(input);
         let sent = runtime.resolve(selection, &token, Vec::new, position).and_then(|target| {
             let position = position.next();
-            let route = Route {
+            let route = TokenRoute {
                 call,
                 oldest: runtime.calls.oldest(),
                 position,
@@ -126,7 +126,7 @@ impl RunningProgram {
             let payload = Payload::Local(token, runtime.step(position).input);
             let envelope = Envelope::now(route, stack, payload);
             match target {
-                Some(thread) => runtime.send(thread, call, Message::Token(envelope)),
+                Some(thread) => runtime.send(thread, call, FlowMessage::Token(envelope)),
                 None => runtime.send_to_any(selection.slot, envelope),
             }
         });
@@ -200,7 +200,7 @@ impl Drop for RunningProgram {
                 let _ = runtime.send_to_coordinator(
                     process,
                     no_call,
-                    Message::Control(ControlMessage::Stop),
+                    FlowMessage::Control(ControlMessage::Stop),
                 );
             }
         }

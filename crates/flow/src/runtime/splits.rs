@@ -9,7 +9,7 @@ use super::activity::SplitCounters;
 use super::construct_stack::{ConstructKind, ConstructStack, SplitFrame};
 use super::ids::{CallId, SplitId, StepPosition, ThreadNumber};
 use super::merges::MergeState;
-use super::message::{ControlMessage, HopWaits, MergeBegin, Message, Payload};
+use super::message::{ControlMessage, FlowMessage, HopWaits, MergeBegin, Payload};
 use super::process_runtime::ProcessRuntime;
 use super::thread_worker::{CurrentToken, ThreadWorker};
 use crate::schedule::{MadeBy, SplitSource, SplitStep, SplitToken, StepAction};
@@ -165,7 +165,7 @@ impl ThreadWorker {
                 hop_waits: current.hop_waits,
                 is_input,
             };
-            let message = Message::MergeBegin(begin, Payload::Local(first, token_type));
+            let message = FlowMessage::MergeBegin(begin, Payload::Local(first, token_type));
             if let Err(error) = runtime.send(merge_at, call, message) {
                 return self.fail_call(runtime, call, error);
             }
@@ -225,7 +225,7 @@ impl ThreadWorker {
                 return SplitProgress::Open(split);
             }
             if in_a_row >= TOKENS_PER_TURN && self.has_more() {
-                let resume = Message::Control(ControlMessage::Resume { split: number });
+                let resume = FlowMessage::Control(ControlMessage::Resume { split: number });
                 if let Err(error) = runtime.send(self.me, split.call, resume) {
                     self.fail_call(runtime, split.call, error);
                     return SplitProgress::Aborted;
@@ -307,7 +307,7 @@ impl ThreadWorker {
         if merge_at == self.me {
             return self.end_merge(runtime, id, total);
         }
-        let end = Message::Control(ControlMessage::End { split: id, total });
+        let end = FlowMessage::Control(ControlMessage::End { split: id, total });
         if let Err(error) = runtime.send(merge_at, call, end) {
             self.fail_call(runtime, call, error);
         }

@@ -12,7 +12,9 @@ use super::construct_stack::{ConstructKind, ConstructStack};
 use super::continuation::ErasedContinuation;
 use super::ids::{CallId, NumberMap, SplitId, StepPosition, ThreadNumber};
 use super::merges::MergeState;
-use super::message::{ControlMessage, Envelope, HopWaits, Message, Payload, Route, ThreadClaim};
+use super::message::{
+    ControlMessage, Envelope, FlowMessage, HopWaits, Payload, ThreadClaim, TokenRoute,
+};
 use super::process_runtime::ProcessRuntime;
 use super::span_recorder::SpanRecord;
 use super::splits::SplitState;
@@ -28,7 +30,7 @@ pub(crate) struct ThreadWorker {
     index: usize,
     pub(super) runtime: Arc<ProcessRuntime>,
     pub(super) activity: Arc<ThreadActivity>,
-    port: InputPort<Message>,
+    port: InputPort<FlowMessage>,
     state: Box<dyn Any>,
     /// Splits under way by number, without those in `active_splits`.
     pub(super) splits: NumberMap<u64, Box<SplitState>>,
@@ -63,8 +65,8 @@ pub(crate) struct CurrentToken {
 }
 
 impl CurrentToken {
-    pub(crate) fn route(&self) -> Route {
-        Route {
+    pub(crate) fn route(&self) -> TokenRoute {
+        TokenRoute {
             call: self.call,
             oldest: self.oldest,
             position: self.position,
@@ -90,7 +92,7 @@ impl ThreadWorker {
         index: usize,
         runtime: Arc<ProcessRuntime>,
         activity: Arc<ThreadActivity>,
-        port: InputPort<Message>,
+        port: InputPort<FlowMessage>,
         state: Box<dyn Any>,
     ) -> Self {
         Self {
@@ -128,7 +130,7 @@ impl ThreadWorker {
                 message => message,
             };
             match message {
-                Ok(Message::Control(ControlMessage::Stop)) | Err(RecvError::Closed { .. }) => {
+                Ok(FlowMessage::Control(ControlMessage::Stop)) | Err(RecvError::Closed { .. }) => {
                     return;
                 }
                 Ok(message) => self.handle(runtime, message),
@@ -138,7 +140,7 @@ impl ThreadWorker {
         }
     }
 
-    fn handle(&mut self, runtime: &ProcessRuntime, message: Message) {
+    fn handle(&mut self, runtime: &ProcessRuntime, message: FlowMessage) {
         let began = self.time_ns;
         let result = catch_unwind(AssertUnwindSafe(|| self.dispatch(runtime, message)));
         if let Err(panic) = result
@@ -165,23 +167,25 @@ impl ThreadWorker {
         self.activity.idle(self.time_ns.saturating_sub(began));
     }
 
-    fn dispatch(&mut self, runtime: &ProcessRuntime, message: Message) {
+    fn dispatch(&mut self, runtime: &ProcessRuntime, message: FlowMessage) {
         match message {
-            Message::Token(envelope) => self.receive_token(runtime, envelope),
-            Message::MergeBegin(begin, payload) => self.begin_remote_merge(runtime, begin, payload),
-            Message::Control(ControlMessage::Merged { split, trips }) => {
+            FlowMessage::Token(envelope) => self.receive_token(runtime, envelope),
+            FlowMessage::MergeBegin(begin, payload) => {
+                self.begin_remote_merge(runtime, begin, payload)
+            }
+            FlowMessage::Control(ControlMessage::Merged { split, trips }) => {
                 self.tokens_merged(runtime, split, &trips)
             }
-            Message::Control(ControlMessage::Resume { split }) => {
+            FlowMessage::Control(ControlMessage::Resume { split }) => {
                 self.continue_split(runtime, split)
             }
-            Message::Control(ControlMessage::End { split, total }) => {
+            FlowMessage::Control(ControlMessage::End { split, total }) => {
                 self.end_merge(runtime, split, total)
             }
-            Message::Control(ControlMessage::Abort { call }) => {
+            FlowMessage::Control(ControlMessage::Abort { call }) => {
                 self.drop_ended_calls(runtime, call)
             }
-            Message::Control(_) | Message::Result(..) => {
+            FlowMessage::Control(_) | FlowMessage::Result(..) => {
                 tracing::warn!(thread = %self.activity.name, "the thread received a message for a coordinator");
             }
         }
@@ -259,7 +263,7 @@ impl ThreadWorker {
                         Ok(Some(thread)) => runtime.send(
                             thread,
                             call,
-                            Message::Token(current.into_envelope(runtime, self.time_ns)),
+                            FlowMessage::Token(current.into_envelope(runtime, self.time_ns)),
                         ),
                         Ok(None) => runtime.send_to_any(
                             selection.slot,
@@ -336,7 +340,7 @@ impl ThreadWorker {
                     } else {
                         let call = current.call;
                         let envelope = current.into_envelope(runtime, self.time_ns);
-                        if let Err(error) = runtime.send(at, call, Message::Token(envelope)) {
+                        if let Err(error) = runtime.send(at, call, FlowMessage::Token(envelope)) {
                             self.fail_call(runtime, call, error);
                         }
                         return;
@@ -433,7 +437,7 @@ fn report_lost_process(runtime: &ProcessRuntime, peer: &str) {
         let _ = runtime.send_to_coordinator(
             runtime.me,
             no_call,
-            Message::Control(ControlMessage::ProcessLost { process }),
+            FlowMessage::Control(ControlMessage::ProcessLost { process }),
         );
     }
 }

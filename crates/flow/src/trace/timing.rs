@@ -51,7 +51,7 @@ pub(super) fn draw(trace: &Trace) -> String {
 
 /// A diagram, drawn from top to bottom.
 struct TimingDiagram<'t> {
-    rows: Vec<Lane<'t>>,
+    rows: Vec<TraceLane<'t>>,
     /// The total time of each name.
     totals: BTreeMap<(SpanKind, &'t str), NameTotal>,
     palette: Palette,
@@ -80,7 +80,7 @@ struct NameTotal {
 }
 
 /// A thread and its executions.
-struct Lane<'t> {
+struct TraceLane<'t> {
     row: ThreadRow<'t>,
     spans: Vec<&'t Span>,
 }
@@ -97,9 +97,9 @@ impl<'t> TimingDiagram<'t> {
                 .or_default()
                 .push(span);
         }
-        let rows: Vec<Lane<'t>> = rows(spans.iter().copied())
+        let rows: Vec<TraceLane<'t>> = rows(spans.iter().copied())
             .into_iter()
-            .map(|row| Lane { row, spans: lanes.remove(&row).unwrap_or_default() })
+            .map(|row| TraceLane { row, spans: lanes.remove(&row).unwrap_or_default() })
             .collect();
         let labels = rows.iter().map(|lane| label_width(lane.row.thread)).fold(40.0, f64::max);
         let mut totals: BTreeMap<(SpanKind, &'t str), NameTotal> = BTreeMap::new();
@@ -158,7 +158,7 @@ impl<'t> TimingDiagram<'t> {
         }
     }
 
-    fn lane(&mut self, lane: &Lane<'t>) {
+    fn lane(&mut self, lane: &TraceLane<'t>) {
         let baseline = self.y + self.row / 2.0 + 4.5;
         let name = shorten(lane.row.thread, NAME_LENGTH_LIMIT);
         self.text([self.left - 10.0, baseline], TEXT_SIZE, "end", INK, &name);

@@ -2,28 +2,30 @@
 //!
 //! If the variable `PARIO_PICTURES` names a directory, the tests also write the pictures there.
 
-use pario_flow::graph::{Branch, OperationGraph, RunKind, Shape, SplitKind};
+use pario_flow::graph::{Branch, GraphShape, OperationGraph, RunKind, SplitKind};
 use pario_flow::trace::{Span, SpanKind, Trace};
 
-fn run(name: &str, thread: &str, output: &str) -> Shape {
+fn run(name: &str, thread: &str, output: &str) -> GraphShape {
     let (name, thread, output) = (name.into(), thread.into(), output.into());
-    Shape::Run { name, thread, output, kind: RunKind::Synchronous }
+    GraphShape::Run { name, thread, output, kind: RunKind::Synchronous }
 }
 
-fn with_kind(shape: Shape, kind: RunKind) -> Shape {
+fn with_kind(shape: GraphShape, kind: RunKind) -> GraphShape {
     match shape {
-        Shape::Run { name, thread, output, .. } => Shape::Run { name, thread, output, kind },
+        GraphShape::Run { name, thread, output, .. } => {
+            GraphShape::Run { name, thread, output, kind }
+        }
         other => other,
     }
 }
 
-fn branch(split: &str, input: &str, body: Vec<Shape>, merge: &str) -> Branch {
-    let body = Shape::Sequence(body);
+fn branch(split: &str, input: &str, body: Vec<GraphShape>, merge: &str) -> Branch {
+    let body = GraphShape::Sequence(body);
     Branch { split: split.into(), input: input.into(), body, merge: merge.into() }
 }
 
-fn split(kind: SplitKind, window: &str, branches: Vec<Branch>, output: &str) -> Shape {
-    Shape::Split {
+fn split(kind: SplitKind, window: &str, branches: Vec<Branch>, output: &str) -> GraphShape {
+    GraphShape::Split {
         kind,
         thread: "Client".into(),
         window: window.into(),
@@ -33,27 +35,27 @@ fn split(kind: SplitKind, window: &str, branches: Vec<Branch>, output: &str) -> 
     }
 }
 
-fn graph(name: &str, input: &str, output: &str, body: Vec<Shape>) -> OperationGraph {
+fn graph(name: &str, input: &str, output: &str, body: Vec<GraphShape>) -> OperationGraph {
     let (name, input, output) = (name.into(), input.into(), output.into());
-    OperationGraph { name, input, output, body: Shape::Sequence(body) }
+    OperationGraph { name, input, output, body: GraphShape::Sequence(body) }
 }
 
-fn decode() -> Shape {
+fn decode() -> GraphShape {
     run("decode", "Compute[any]", "demo::Picture<u8>")
 }
 
 fn gallery() -> Vec<OperationGraph> {
     let read = || run("read", "Disk[·]", "demo::Block");
     let indexed = |indices| SplitKind::Indexed { indices };
-    let choice = |otherwise: Option<Shape>| Shape::If {
+    let choice = |otherwise: Option<GraphShape>| GraphShape::If {
         condition: "block.is_packed()".into(),
         then: Box::new(run("unpack", "Compute[any]", "Block")),
         otherwise: otherwise.map(Box::new),
     };
-    let inner = Shape::If {
+    let inner = GraphShape::If {
         condition: "in cache".into(),
-        then: Box::new(Shape::Sequence(vec![])),
-        otherwise: Some(Box::new(Shape::While {
+        then: Box::new(GraphShape::Sequence(vec![])),
+        otherwise: Some(Box::new(GraphShape::While {
             condition: "!complete".into(),
             body: Box::new(with_kind(read(), RunKind::Asynchronous)),
         })),
@@ -74,7 +76,7 @@ fn gallery() -> Vec<OperationGraph> {
                 with_kind(read(), RunKind::Asynchronous),
                 with_kind(run("check", "Disk[·]", "Block"), RunKind::Inline),
                 decode(),
-                Shape::Call { operation: "enhance".into(), output: "Picture<u8>".into() },
+                GraphShape::Call { operation: "enhance".into(), output: "Picture<u8>".into() },
             ],
         ),
         graph("if", "Request", "Block", vec![read(), choice(None)]),
@@ -84,7 +86,7 @@ fn gallery() -> Vec<OperationGraph> {
             "Picture<u8>",
             vec![
                 read(),
-                choice(Some(Shape::Sequence(vec![
+                choice(Some(GraphShape::Sequence(vec![
                     run("verify", "Master", "Block"),
                     run("copy", "Compute[any]", "Block"),
                 ]))),
@@ -95,9 +97,9 @@ fn gallery() -> Vec<OperationGraph> {
             "while",
             "Estimate",
             "Estimate",
-            vec![Shape::While {
+            vec![GraphShape::While {
                 condition: "error > 0.001".into(),
-                body: Box::new(Shape::Sequence(vec![
+                body: Box::new(GraphShape::Sequence(vec![
                     run("refine", "Compute[any]", "Estimate"),
                     run("measure", "Master", "Estimate"),
                 ])),
@@ -107,7 +109,7 @@ fn gallery() -> Vec<OperationGraph> {
             "for",
             "Grid",
             "Grid",
-            vec![Shape::For {
+            vec![GraphShape::For {
                 range: "0..100".into(),
                 body: Box::new(run("relax", "Compute[·]", "Grid")),
             }],
@@ -175,7 +177,10 @@ fn gallery() -> Vec<OperationGraph> {
                         branch(
                             "head_of",
                             "Head",
-                            vec![Shape::For { range: "0..3".into(), body: Box::new(choice(None)) }],
+                            vec![GraphShape::For {
+                                range: "0..3".into(),
+                                body: Box::new(choice(None)),
+                            }],
                             "add_head",
                         ),
                     ],

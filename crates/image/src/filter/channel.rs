@@ -11,9 +11,9 @@ use crate::filter::buffers::BufferPair;
 use crate::{Pixel, Sample};
 
 /// A sample in memory.
-pub(crate) trait Channel: Copy + Default + PartialEq + 'static {
+pub(crate) trait SampleChannel: Copy + Default + PartialEq + 'static {
     /// A whole number for each value, in the same order.
-    type Key: Key;
+    type SortKey: SortKey;
 
     /// White: the greatest value that a picture shows.
     const WHITE: f64;
@@ -34,14 +34,14 @@ pub(crate) trait Channel: Copy + Default + PartialEq + 'static {
     fn nearest(real: f64) -> Self;
 
     /// Returns the position of the value in the order of all values.
-    fn key(self) -> Self::Key;
+    fn key(self) -> Self::SortKey;
 
     /// Returns the value with a key.
-    fn of_key(key: Self::Key) -> Self;
+    fn of_key(key: Self::SortKey) -> Self;
 }
 
 /// Whole numbers that filters compare in place of samples.
-pub(crate) trait Key: Copy + Default + Ord + 'static {
+pub(crate) trait SortKey: Copy + Default + Ord + 'static {
     /// Returns the buffers for numbers of this type.
     fn buffers(buffers: &mut FilterBuffers) -> &mut BufferPair<Self>;
 
@@ -51,8 +51,8 @@ pub(crate) trait Key: Copy + Default + Ord + 'static {
     }
 }
 
-impl Channel for u8 {
-    type Key = u8;
+impl SampleChannel for u8 {
+    type SortKey = u8;
 
     const WHITE: f64 = 255.0;
 
@@ -82,8 +82,8 @@ impl Channel for u8 {
     }
 }
 
-impl Channel for u16 {
-    type Key = u16;
+impl SampleChannel for u16 {
+    type SortKey = u16;
 
     const WHITE: f64 = 65_535.0;
 
@@ -114,8 +114,8 @@ impl Channel for u16 {
     }
 }
 
-impl Channel for i8 {
-    type Key = u8;
+impl SampleChannel for i8 {
+    type SortKey = u8;
 
     const WHITE: f64 = 127.0;
     const BLACK: f64 = -128.0;
@@ -146,8 +146,8 @@ impl Channel for i8 {
     }
 }
 
-impl Channel for i16 {
-    type Key = u16;
+impl SampleChannel for i16 {
+    type SortKey = u16;
 
     const WHITE: f64 = 32_767.0;
     const BLACK: f64 = -32_768.0;
@@ -179,8 +179,8 @@ impl Channel for i16 {
     }
 }
 
-impl Channel for f32 {
-    type Key = i32;
+impl SampleChannel for f32 {
+    type SortKey = i32;
 
     const WHITE: f64 = 1.0;
 
@@ -211,19 +211,19 @@ impl Channel for f32 {
     }
 }
 
-impl Key for u8 {
+impl SortKey for u8 {
     fn buffers(buffers: &mut FilterBuffers) -> &mut BufferPair<u8> {
         &mut buffers.bytes
     }
 }
 
-impl Key for u16 {
+impl SortKey for u16 {
     fn buffers(buffers: &mut FilterBuffers) -> &mut BufferPair<u16> {
         &mut buffers.words
     }
 }
 
-impl Key for i32 {
+impl SortKey for i32 {
     fn buffers(buffers: &mut FilterBuffers) -> &mut BufferPair<i32> {
         &mut buffers.numbers
     }

@@ -5,7 +5,7 @@
 //! sample lies in its tile.
 
 use crate::Sample;
-use crate::filter::channel::Channel;
+use crate::filter::channel::SampleChannel;
 use crate::filter::{FilterBuffers, PaddedTile};
 
 /// Samples whose sums are computed together.
@@ -75,7 +75,7 @@ impl Sum for f64 {
     }
 }
 
-fn tile<T: Channel, S: Sum>(
+fn tile<T: SampleChannel, S: Sum>(
     kernel: &Kernel<'_>,
     padded: &PaddedTile,
     samples: &mut Vec<S>,

@@ -7,7 +7,7 @@
 
 use crate::Sample;
 use crate::filter::buffers::BufferPair;
-use crate::filter::channel::{Channel, Key};
+use crate::filter::channel::{SampleChannel, SortKey};
 use crate::filter::{FilterBuffers, PaddedTile};
 
 pub(crate) fn erode(radius: u32, padded: &PaddedTile, buffers: &mut FilterBuffers) -> Vec<u8> {
@@ -30,15 +30,15 @@ pub(crate) fn dilate(radius: u32, padded: &PaddedTile, buffers: &mut FilterBuffe
     }
 }
 
-fn square<T: Channel>(
+fn square<T: SampleChannel>(
     radius: u32,
     padded: &PaddedTile,
     buffers: &mut FilterBuffers,
-    choose: impl Fn(T::Key, T::Key) -> T::Key + Copy,
+    choose: impl Fn(T::SortKey, T::SortKey) -> T::SortKey + Copy,
 ) -> Vec<u8> {
     let channels = padded.pixels().pixel().channels();
     let stride = (padded.width() + 2 * radius) as usize * channels;
-    let keys = T::Key::buffers(buffers);
+    let keys = T::SortKey::buffers(buffers);
     load_keys::<T>(padded, radius, &mut keys.front);
     let side = 2 * radius as usize + 1;
     extremes(keys, side, channels, choose);
@@ -51,7 +51,11 @@ fn square<T: Channel>(
 }
 
 /// Loads the keys of a tile and of `radius` pixels of its border, row by row.
-pub(crate) fn load_keys<T: Channel>(padded: &PaddedTile, radius: u32, keys: &mut Vec<T::Key>) {
+pub(crate) fn load_keys<T: SampleChannel>(
+    padded: &PaddedTile,
+    radius: u32,
+    keys: &mut Vec<T::SortKey>,
+) {
     keys.clear();
     let mut values = Vec::new();
     for row in padded.rows(radius, radius) {
@@ -63,7 +67,7 @@ pub(crate) fn load_keys<T: Channel>(padded: &PaddedTile, radius: u32, keys: &mut
 
 /// Replaces each key by the extreme of `side` keys from it on that are `step` apart. Drops the last
 /// keys, which have fewer successors.
-fn extremes<K: Key>(
+fn extremes<K: SortKey>(
     keys: &mut BufferPair<K>,
     side: usize,
     step: usize,

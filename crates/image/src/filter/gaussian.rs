@@ -7,7 +7,7 @@
 //! time on every processor.
 
 use crate::Sample;
-use crate::filter::channel::{Channel, one_nan};
+use crate::filter::channel::{SampleChannel, one_nan};
 use crate::filter::extreme::load_keys;
 use crate::filter::{FilterBuffers, PaddedTile};
 use crate::pixelwise::power::exponential;
@@ -84,7 +84,7 @@ fn bytes(
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "sums are at most 65,535 with 32 places")]
-fn words<T: Channel<Key = u16>>(
+fn words<T: SampleChannel<SortKey = u16>>(
     weights: &[u32],
     reach: u32,
     padded: &PaddedTile,
@@ -153,7 +153,7 @@ impl RowGeometry {
     }
 }
 
-fn load<T: Channel>(padded: &PaddedTile, reach: u32, samples: &mut Vec<T>) {
+fn load<T: SampleChannel>(padded: &PaddedTile, reach: u32, samples: &mut Vec<T>) {
     samples.clear();
     padded.rows(reach, reach).for_each(|row| T::load(row, samples));
 }

@@ -6,7 +6,7 @@
 //! by counting.
 
 use crate::Sample;
-use crate::filter::channel::{Channel, Key};
+use crate::filter::channel::{SampleChannel, SortKey};
 use crate::filter::extreme::load_keys;
 use crate::filter::{FilterBuffers, PaddedTile, rank};
 
@@ -32,7 +32,7 @@ pub(crate) fn apply(radius: u32, padded: &PaddedTile, buffers: &mut FilterBuffer
     }
 }
 
-fn small_bytes<T: Channel<Key = u8>>(
+fn small_bytes<T: SampleChannel<SortKey = u8>>(
     radius: u32,
     padded: &PaddedTile,
     buffers: &mut FilterBuffers,
@@ -45,7 +45,7 @@ fn small_bytes<T: Channel<Key = u8>>(
     compared(radius, padded, keys, |key| T::of_key(key.to_le_bytes()[0]))
 }
 
-fn small_words<T: Channel<Key = u16>>(
+fn small_words<T: SampleChannel<SortKey = u16>>(
     radius: u32,
     padded: &PaddedTile,
     buffers: &mut FilterBuffers,
@@ -54,7 +54,7 @@ fn small_words<T: Channel<Key = u16>>(
     compared(radius, padded, &mut buffers.words.front, T::of_key)
 }
 
-fn compared<K: Key, T: Channel>(
+fn compared<K: SortKey, T: SampleChannel>(
     radius: u32,
     padded: &PaddedTile,
     keys: &mut Vec<K>,
@@ -69,7 +69,7 @@ fn compared<K: Key, T: Channel>(
 }
 
 /// Computes the medians of squares with this side and N samples.
-fn square<K: Key, T: Channel, const N: usize>(
+fn square<K: SortKey, T: SampleChannel, const N: usize>(
     side: usize,
     padded: &PaddedTile,
     keys: &[K],
@@ -96,7 +96,7 @@ fn square<K: Key, T: Channel, const N: usize>(
 
 /// Returns the medians of an odd number of samples, side by side.
 #[inline(always)]
-fn median<K: Key, const N: usize>(samples: &mut [[K; SIDE_BY_SIDE]; N]) -> [K; SIDE_BY_SIDE] {
+fn median<K: SortKey, const N: usize>(samples: &mut [[K; SIDE_BY_SIDE]; N]) -> [K; SIDE_BY_SIDE] {
     // The first `held` samples still count; those from `next` on are not compared yet.
     let mut held = N / 2 + 2;
     let mut next = held;
@@ -127,7 +127,7 @@ fn median<K: Key, const N: usize>(samples: &mut [[K; SIDE_BY_SIDE]; N]) -> [K; S
 
 /// Moves the smaller sample of each pair to the first position.
 #[inline(always)]
-fn sort<K: Key, const N: usize>(samples: &mut [[K; SIDE_BY_SIDE]; N], low: usize, high: usize) {
+fn sort<K: SortKey, const N: usize>(samples: &mut [[K; SIDE_BY_SIDE]; N], low: usize, high: usize) {
     let (one, other) = (samples[low], samples[high]);
     let pairs: [(K, K); SIDE_BY_SIDE] = std::array::from_fn(|lane| one[lane].pair(other[lane]));
     samples[low] = pairs.map(|pair| pair.0);

@@ -7,7 +7,7 @@ use pario_proto::{Shape, TilePosition};
 use serde::{Deserialize, Serialize};
 
 use crate::Pixel;
-use crate::filter::channel::{Channel, sample_bytes};
+use crate::filter::channel::{SampleChannel, sample_bytes};
 use crate::filter::{ImageWindow, Pixels, PixelsError, TileGrid};
 
 /// The rule for pixels beyond the edges of an image.
@@ -159,7 +159,7 @@ impl PaddedTile {
 
     /// Computes the tile row by row and returns its bytes: `compute` appends the samples of one
     /// row.
-    pub(crate) fn compute_rows<T: Channel>(
+    pub(crate) fn compute_rows<T: SampleChannel>(
         &self,
         mut compute: impl FnMut(usize, &mut Vec<T>),
     ) -> Vec<u8> {

@@ -7,12 +7,12 @@
 //!
 //! Invariant: between rows all counts are 0.
 
-use crate::filter::channel::Channel;
+use crate::filter::channel::SampleChannel;
 use crate::filter::extreme::load_keys;
 use crate::filter::{FilterBuffers, PaddedTile};
 
 #[expect(clippy::cast_possible_truncation, reason = "there are 256 values")]
-pub(crate) fn bytes<T: Channel<Key = u8>>(
+pub(crate) fn bytes<T: SampleChannel<SortKey = u8>>(
     radius: u32,
     padded: &PaddedTile,
     buffers: &mut FilterBuffers,
@@ -23,7 +23,7 @@ pub(crate) fn bytes<T: Channel<Key = u8>>(
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "there are 65,536 values")]
-pub(crate) fn words<T: Channel<Key = u16>>(
+pub(crate) fn words<T: SampleChannel<SortKey = u16>>(
     radius: u32,
     padded: &PaddedTile,
     buffers: &mut FilterBuffers,
@@ -92,7 +92,7 @@ impl<'a> Counts<'a> {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a square has at most 961 samples")]
-fn medians<N: Copy + TryInto<usize>, T: Channel>(
+fn medians<N: Copy + TryInto<usize>, T: SampleChannel>(
     radius: u32,
     padded: &PaddedTile,
     numbers: &[N],

@@ -1,6 +1,6 @@
 //! Filters as plain functions of whole images, for comparison.
 
-use crate::filter::channel::{Channel, append_sample};
+use crate::filter::channel::{SampleChannel, append_sample};
 use crate::filter::{Edge, Filter, Pixels};
 use crate::{Pixel, Sample};
 
@@ -57,7 +57,7 @@ impl Field {
     }
 }
 
-fn numbers<T: Channel>(image: &Pixels) -> Vec<f64> {
+fn numbers<T: SampleChannel>(image: &Pixels) -> Vec<f64> {
     let mut values: Vec<T> = Vec::new();
     T::load(image.data(), &mut values);
     values.into_iter().map(T::real).collect()

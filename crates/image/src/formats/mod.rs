@@ -65,7 +65,7 @@ pub use jpeg::JpegRows;
 pub use nifti_writer::nifti_sink;
 pub use npy_writer::npy_sink;
 pub use nrrd::nrrd_sink;
-pub use numbers::{FilePixel, Number};
+pub use numbers::{FileNumber, FilePixel};
 pub use open::{create_picture, create_volume, create_volume_as, open_picture, read_picture};
 pub use png::{PngRows, PngSink};
 pub use pnm::{PnmKind, PnmRows, PnmSink};

@@ -14,7 +14,7 @@ use super::numbers::{Conversion, Rescaling};
 use super::raster::Raster;
 use super::volume::VolumeSource;
 use super::{
-    ByteOrder, FilePixel, FilePosition, FormatError, Number, OpenOptions, RawLayout, RawRows,
+    ByteOrder, FileNumber, FilePixel, FilePosition, FormatError, OpenOptions, RawLayout, RawRows,
 };
 use crate::{Pixel, VoxelUnits};
 
@@ -122,18 +122,18 @@ fn decode_header(
         return Err(FormatError::unsupported(name, what, advice));
     }
     let (number, channels) = match header.datatype {
-        2 => (Number::U8, 1),
-        4 => (Number::I16, 1),
-        8 => (Number::I32, 1),
-        16 => (Number::F32, 1),
-        64 => (Number::F64, 1),
-        128 => (Number::U8, 3),
-        256 => (Number::I8, 1),
-        512 => (Number::U16, 1),
-        768 => (Number::U32, 1),
-        1024 => (Number::I64, 1),
-        1280 => (Number::U64, 1),
-        2304 => (Number::U8, 4),
+        2 => (FileNumber::U8, 1),
+        4 => (FileNumber::I16, 1),
+        8 => (FileNumber::I32, 1),
+        16 => (FileNumber::F32, 1),
+        64 => (FileNumber::F64, 1),
+        128 => (FileNumber::U8, 3),
+        256 => (FileNumber::I8, 1),
+        512 => (FileNumber::U16, 1),
+        768 => (FileNumber::U32, 1),
+        1024 => (FileNumber::I64, 1),
+        1280 => (FileNumber::U64, 1),
+        2304 => (FileNumber::U8, 4),
         other => {
             let what = format!("NIfTI with voxels of type {other} cannot be read");
             let advice = "convert it to whole or floating-point numbers, or to RGB";

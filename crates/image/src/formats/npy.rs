@@ -6,7 +6,7 @@
 
 use super::byte_io::ByteSource;
 use super::{
-    ByteOrder, FilePixel, FilePosition, FormatError, Number, OpenOptions, RawLayout, RawRows,
+    ByteOrder, FileNumber, FilePixel, FilePosition, FormatError, OpenOptions, RawLayout, RawRows,
 };
 
 const MAGIC: &[u8] = b"\x93NUMPY";
@@ -116,23 +116,23 @@ fn header<S: ByteSource>(name: &str, source: &mut S) -> Result<(String, u64), Fo
 }
 
 /// Returns the number type with a name such as `<i2`. Booleans are 0 or 1.
-fn number(descr: &str) -> Option<(Number, ByteOrder)> {
+fn number(descr: &str) -> Option<(FileNumber, ByteOrder)> {
     let order = match descr.chars().next()? {
         '<' | '|' | '=' => ByteOrder::Little,
         '>' => ByteOrder::Big,
         _ => return None,
     };
     let number = match &descr[1..] {
-        "u1" | "b1" => Number::U8,
-        "i1" => Number::I8,
-        "u2" => Number::U16,
-        "i2" => Number::I16,
-        "u4" => Number::U32,
-        "i4" => Number::I32,
-        "u8" => Number::U64,
-        "i8" => Number::I64,
-        "f4" => Number::F32,
-        "f8" => Number::F64,
+        "u1" | "b1" => FileNumber::U8,
+        "i1" => FileNumber::I8,
+        "u2" => FileNumber::U16,
+        "i2" => FileNumber::I16,
+        "u4" => FileNumber::U32,
+        "i4" => FileNumber::I32,
+        "u8" => FileNumber::U64,
+        "i8" => FileNumber::I64,
+        "f4" => FileNumber::F32,
+        "f8" => FileNumber::F64,
         _ => return None,
     };
     Some((number, order))

@@ -12,7 +12,7 @@ use crate::{Pixel, PixelError, Sample};
 
 /// The type of one number in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Number {
+pub enum FileNumber {
     /// Unsigned, 8 bits.
     U8,
     /// Signed, 8 bits.
@@ -38,42 +38,42 @@ pub enum Number {
 /// A pixel or voxel in a file: one to four numbers, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilePixel {
-    number: Number,
+    number: FileNumber,
     stored: Pixel,
 }
 
-impl Number {
+impl FileNumber {
     /// All types.
-    pub const ALL: [Number; 10] = [
-        Number::U8,
-        Number::I8,
-        Number::U16,
-        Number::I16,
-        Number::U32,
-        Number::I32,
-        Number::U64,
-        Number::I64,
-        Number::F32,
-        Number::F64,
+    pub const ALL: [FileNumber; 10] = [
+        FileNumber::U8,
+        FileNumber::I8,
+        FileNumber::U16,
+        FileNumber::I16,
+        FileNumber::U32,
+        FileNumber::I32,
+        FileNumber::U64,
+        FileNumber::I64,
+        FileNumber::F32,
+        FileNumber::F64,
     ];
 
     /// Returns the bytes of one number.
     pub const fn bytes(self) -> usize {
         match self {
-            Number::U8 | Number::I8 => 1,
-            Number::U16 | Number::I16 => 2,
-            Number::U32 | Number::I32 | Number::F32 => 4,
-            Number::U64 | Number::I64 | Number::F64 => 8,
+            FileNumber::U8 | FileNumber::I8 => 1,
+            FileNumber::U16 | FileNumber::I16 => 2,
+            FileNumber::U32 | FileNumber::I32 | FileNumber::F32 => 4,
+            FileNumber::U64 | FileNumber::I64 | FileNumber::F64 => 8,
         }
     }
 
     /// Returns the sample type that it becomes.
     pub const fn sample(self) -> Sample {
         match self {
-            Number::U8 => Sample::U8,
-            Number::I8 => Sample::I8,
-            Number::U16 => Sample::U16,
-            Number::I16 => Sample::I16,
+            FileNumber::U8 => Sample::U8,
+            FileNumber::I8 => Sample::I8,
+            FileNumber::U16 => Sample::U16,
+            FileNumber::I16 => Sample::I16,
             _ => Sample::F32,
         }
     }
@@ -81,8 +81,8 @@ impl Number {
     /// Returns a note for the user if the conversion loses precision.
     pub(super) fn note(self) -> Option<String> {
         let lost = match self {
-            Number::F64 => "values keep 24 bits of precision",
-            Number::U32 | Number::I32 | Number::U64 | Number::I64 => {
+            FileNumber::F64 => "values keep 24 bits of precision",
+            FileNumber::U32 | FileNumber::I32 | FileNumber::U64 | FileNumber::I64 => {
                 "whole numbers above 16,777,216 are rounded"
             }
             _ => return None,
@@ -98,11 +98,11 @@ impl Number {
             word
         };
         match self {
-            Number::U32 => u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into(),
-            Number::I32 => i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into(),
-            Number::U64 => u64::from_le_bytes(word(bytes)) as f64,
-            Number::I64 => i64::from_le_bytes(word(bytes)) as f64,
-            Number::F64 => f64::from_le_bytes(word(bytes)),
+            FileNumber::U32 => u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into(),
+            FileNumber::I32 => i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into(),
+            FileNumber::U64 => u64::from_le_bytes(word(bytes)) as f64,
+            FileNumber::I64 => i64::from_le_bytes(word(bytes)) as f64,
+            FileNumber::F64 => f64::from_le_bytes(word(bytes)),
             _ => self.sample().value(bytes),
         }
     }
@@ -110,9 +110,11 @@ impl Number {
     /// Returns the least and the greatest value of whole numbers of up to 32 bits.
     const fn range(self) -> Option<[f64; 2]> {
         match self {
-            Number::U8 | Number::I8 | Number::U16 | Number::I16 => Some(self.sample().range()),
-            Number::U32 => Some([0.0, 4_294_967_295.0]),
-            Number::I32 => Some([-2_147_483_648.0, 2_147_483_647.0]),
+            FileNumber::U8 | FileNumber::I8 | FileNumber::U16 | FileNumber::I16 => {
+                Some(self.sample().range())
+            }
+            FileNumber::U32 => Some([0.0, 4_294_967_295.0]),
+            FileNumber::I32 => Some([-2_147_483_648.0, 2_147_483_647.0]),
             _ => None,
         }
     }
@@ -120,12 +122,12 @@ impl Number {
 
 impl FilePixel {
     /// Returns a pixel of one to four numbers.
-    pub fn new(number: Number, channels: u32) -> Result<FilePixel, PixelError> {
+    pub fn new(number: FileNumber, channels: u32) -> Result<FilePixel, PixelError> {
         Ok(FilePixel { number, stored: Pixel::new(number.sample(), channels)? })
     }
 
     /// Returns the type of its numbers.
-    pub fn number(self) -> Number {
+    pub fn number(self) -> FileNumber {
         self.number
     }
 
@@ -143,29 +145,29 @@ impl FilePixel {
 impl From<Pixel> for FilePixel {
     fn from(stored: Pixel) -> FilePixel {
         let number = match stored.sample() {
-            Sample::U8 => Number::U8,
-            Sample::I8 => Number::I8,
-            Sample::U16 => Number::U16,
-            Sample::I16 => Number::I16,
-            Sample::F32 => Number::F32,
+            Sample::U8 => FileNumber::U8,
+            Sample::I8 => FileNumber::I8,
+            Sample::U16 => FileNumber::U16,
+            Sample::I16 => FileNumber::I16,
+            Sample::F32 => FileNumber::F32,
         };
         FilePixel { number, stored }
     }
 }
 
-impl fmt::Display for Number {
+impl fmt::Display for FileNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Number::U8 => "u8",
-            Number::I8 => "i8",
-            Number::U16 => "u16",
-            Number::I16 => "i16",
-            Number::U32 => "u32",
-            Number::I32 => "i32",
-            Number::U64 => "u64",
-            Number::I64 => "i64",
-            Number::F32 => "f32",
-            Number::F64 => "f64",
+            FileNumber::U8 => "u8",
+            FileNumber::I8 => "i8",
+            FileNumber::U16 => "u16",
+            FileNumber::I16 => "i16",
+            FileNumber::U32 => "u32",
+            FileNumber::I32 => "i32",
+            FileNumber::U64 => "u64",
+            FileNumber::I64 => "i64",
+            FileNumber::F32 => "f32",
+            FileNumber::F64 => "f64",
         })
     }
 }
@@ -201,7 +203,7 @@ impl Rescaling {
 /// The conversion of the numbers of a file to samples.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conversion {
-    pub from: Number,
+    pub from: FileNumber,
     pub order: ByteOrder,
     pub scaling: Rescaling,
     pub to: Sample,
@@ -209,14 +211,14 @@ pub(super) struct Conversion {
 
 impl Conversion {
     /// Returns the conversion without slope and intercept.
-    pub fn plain(from: Number, order: ByteOrder) -> Conversion {
+    pub fn plain(from: FileNumber, order: ByteOrder) -> Conversion {
         Conversion { from, order, scaling: Rescaling::NONE, to: from.sample() }
     }
 
     /// Returns the conversion with slope and intercept. `range` is the range of the numbers in the
     /// file, if it is known to be narrower than that of their type.
     pub fn scaled(
-        from: Number,
+        from: FileNumber,
         order: ByteOrder,
         scaling: Rescaling,
         range: Option<[f64; 2]>,
@@ -254,7 +256,7 @@ impl Conversion {
         self.scaling == Rescaling::NONE
             && self.from.bytes() == self.to.bytes()
             && self.from.sample() == self.to
-            && !matches!(self.from, Number::U32 | Number::I32)
+            && !matches!(self.from, FileNumber::U32 | FileNumber::I32)
     }
 
     /// Converts numbers to little-endian samples. Modifies `numbers`.
@@ -319,36 +321,36 @@ impl RowConverter {
 mod tests {
     use super::*;
 
-    fn to(from: Number, slope: f64, intercept: f64, range: Option<[f64; 2]>) -> Sample {
+    fn to(from: FileNumber, slope: f64, intercept: f64, range: Option<[f64; 2]>) -> Sample {
         Conversion::scaled(from, ByteOrder::Little, Rescaling { slope, intercept }, range).to
     }
 
     #[test]
     fn physical_values_are_i16_where_nothing_is_lost() {
-        assert_eq!(to(Number::U8, 1.0, -128.0, None), Sample::I16);
-        assert_eq!(to(Number::U16, 1.0, -1024.0, Some([0.0, 4095.0])), Sample::I16);
-        assert_eq!(to(Number::U16, 1.0, -1024.0, None), Sample::F32);
-        assert_eq!(to(Number::I16, 1.0, -1024.0, None), Sample::F32);
-        assert_eq!(to(Number::U8, 0.5, 0.0, None), Sample::F32);
-        assert_eq!(to(Number::U16, 1.0, 0.0, None), Sample::U16);
-        assert_eq!(to(Number::F32, 2.0, 0.0, None), Sample::F32);
-        assert_eq!(to(Number::I16, -1.0, 0.0, Some([-5.0, 5.0])), Sample::I16);
+        assert_eq!(to(FileNumber::U8, 1.0, -128.0, None), Sample::I16);
+        assert_eq!(to(FileNumber::U16, 1.0, -1024.0, Some([0.0, 4095.0])), Sample::I16);
+        assert_eq!(to(FileNumber::U16, 1.0, -1024.0, None), Sample::F32);
+        assert_eq!(to(FileNumber::I16, 1.0, -1024.0, None), Sample::F32);
+        assert_eq!(to(FileNumber::U8, 0.5, 0.0, None), Sample::F32);
+        assert_eq!(to(FileNumber::U16, 1.0, 0.0, None), Sample::U16);
+        assert_eq!(to(FileNumber::F32, 2.0, 0.0, None), Sample::F32);
+        assert_eq!(to(FileNumber::I16, -1.0, 0.0, Some([-5.0, 5.0])), Sample::I16);
     }
 
     #[test]
     fn numbers_of_every_type_become_their_values() {
-        let convert = |from: Number, order, bytes: &[u8]| {
+        let convert = |from: FileNumber, order, bytes: &[u8]| {
             let conversion = Conversion::plain(from, order);
             let mut samples = Vec::new();
             conversion.convert(&mut bytes.to_vec(), &mut samples);
             conversion.to.value(&samples)
         };
-        assert_eq!(convert(Number::U32, ByteOrder::Big, &[0, 1, 0, 0]), 65_536.0);
-        assert_eq!(convert(Number::I32, ByteOrder::Little, &(-7i32).to_le_bytes()), -7.0);
-        assert_eq!(convert(Number::I64, ByteOrder::Big, &(-7i64).to_be_bytes()), -7.0);
-        assert_eq!(convert(Number::U64, ByteOrder::Little, &9u64.to_le_bytes()), 9.0);
-        assert_eq!(convert(Number::F64, ByteOrder::Big, &(-1.5f64).to_be_bytes()), -1.5);
-        assert_eq!(convert(Number::I16, ByteOrder::Big, &(-2i16).to_be_bytes()), -2.0);
-        assert_eq!(convert(Number::I8, ByteOrder::Big, &[0xFF]), -1.0);
+        assert_eq!(convert(FileNumber::U32, ByteOrder::Big, &[0, 1, 0, 0]), 65_536.0);
+        assert_eq!(convert(FileNumber::I32, ByteOrder::Little, &(-7i32).to_le_bytes()), -7.0);
+        assert_eq!(convert(FileNumber::I64, ByteOrder::Big, &(-7i64).to_be_bytes()), -7.0);
+        assert_eq!(convert(FileNumber::U64, ByteOrder::Little, &9u64.to_le_bytes()), 9.0);
+        assert_eq!(convert(FileNumber::F64, ByteOrder::Big, &(-1.5f64).to_be_bytes()), -1.5);
+        assert_eq!(convert(FileNumber::I16, ByteOrder::Big, &(-2i16).to_be_bytes()), -2.0);
+        assert_eq!(convert(FileNumber::I8, ByteOrder::Big, &[0xFF]), -1.0);
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct Body {
 impl Body {
     /// Creates a body that depends on the seed.
     pub fn new(seed: u32) -> Body {
-        let mut build = Builder { seed, parts: Vec::new() };
+        let mut build = BodyBuilder { seed, parts: Vec::new() };
         build.outline();
         let outline = std::mem::take(&mut build.parts);
         build.trunk();
@@ -43,14 +43,14 @@ impl Body {
     }
 }
 
-struct Builder {
+struct BodyBuilder {
     seed: u32,
     parts: Vec<BodyPart>,
 }
 
 const BOTH: [f32; 2] = [-1.0, 1.0];
 
-impl Builder {
+impl BodyBuilder {
     fn add(&mut self, tissue: Tissue, solid: Solid) {
         let bounds = solid.bounds();
         self.parts.push(BodyPart { tissue, solid, bounds });

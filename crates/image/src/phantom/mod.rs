@@ -112,7 +112,7 @@ impl Phantom {
         let voxels = u128::from(size.x) * u128::from(size.y) * u128::from(size.z);
         let fits = voxels * pixel.bytes() as u128 == out.len() as u128;
         assert!(fits, "a box of {size} voxels of {pixel} does not have {} bytes", out.len());
-        let mut block = Block::default();
+        let mut block = PhantomBlock::default();
         for z in parts(start.z, size.z) {
             for y in parts(start.y, size.y) {
                 for x in parts(start.x, size.x) {
@@ -138,7 +138,7 @@ impl Phantom {
     }
 
     /// Selects the parts that matter in a block.
-    fn choose<'a>(&'a self, block: &mut Block<'a>, start: [u64; 3]) {
+    fn choose<'a>(&'a self, block: &mut PhantomBlock<'a>, start: [u64; 3]) {
         let bounds = Bounds {
             low: [0, 1, 2].map(|axis| self.cm(axis, start[axis])),
             high: [0, 1, 2].map(|axis| self.cm(axis, start[axis].saturating_add(BLOCK))),
@@ -154,7 +154,7 @@ impl Phantom {
     }
 
     /// Generates a row of a block, from a voxel on.
-    fn fill_row(&self, block: &Block<'_>, start: [u64; 3], pixel: Pixel, out: &mut [u8]) {
+    fn fill_row(&self, block: &PhantomBlock<'_>, start: [u64; 3], pixel: Pixel, out: &mut [u8]) {
         let [x, y, z] = start;
         let mut row = RowPosition { x: [0.0; LANES], y: self.cm(1, y), z: self.cm(2, z) };
         // Always compute from the start of the block.
@@ -213,7 +213,7 @@ impl Phantom {
 
 /// The parts that matter in a block.
 #[derive(Default)]
-struct Block<'a> {
+struct PhantomBlock<'a> {
     outline: Vec<BlockPart<'a>>,
     inside: Vec<BlockPart<'a>>,
 }
@@ -224,7 +224,7 @@ struct BlockPart<'a> {
     section: Option<Knot>,
 }
 
-impl Block<'_> {
+impl PhantomBlock<'_> {
     /// Computes the cross-sections for rows at a height.
     fn set_height(&mut self, z: f32) {
         for chosen in self.outline.iter_mut().chain(&mut self.inside) {
@@ -240,7 +240,7 @@ impl BlockPart<'_> {
 }
 
 /// Returns depths under the skin: the parts of the outline blend into each other.
-fn depths_of_outline(block: &Block<'_>, row: &RowPosition) -> Lanes {
+fn depths_of_outline(block: &PhantomBlock<'_>, row: &RowPosition) -> Lanes {
     let mut depths = [-100.0; LANES];
     for part in &block.outline {
         for (depth, new) in depths.iter_mut().zip(part.depths(row)) {
@@ -253,7 +253,7 @@ fn depths_of_outline(block: &Block<'_>, row: &RowPosition) -> Lanes {
 
 /// Returns the tissue of each voxel of a row, and its depth in it.
 fn tissues(
-    block: &Block<'_>,
+    block: &PhantomBlock<'_>,
     row: &RowPosition,
     skin: &Lanes,
     slow: &Lanes,

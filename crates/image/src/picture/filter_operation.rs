@@ -4,7 +4,10 @@
 //! Invariant: a tile that is 0 throughout is not written, so a sparse image stays sparse.
 
 use pario::ExtentPlacement;
-use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Stored, Task, Wanted};
+use pario::operation::{
+    ExtentBytes, ExtentInput, ExtentOutput, NeighbourRequest, Operation, OperationCall,
+    OperationTask, Scratch,
+};
 use pario_proto::{Shape, TilePosition};
 use serde::{Deserialize, Serialize};
 
@@ -91,7 +94,7 @@ impl Sparsity {
 }
 
 impl Operation for FilterOperation {
-    fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
+    fn prepare(&self, call: &OperationCall<'_>) -> Result<Box<dyn OperationTask>, String> {
         let parameters: FilterCall = call.decode()?;
         let tiled = TiledImage::decode(&parameters.layout)?;
         let sparsity = Sparsity::new(&parameters.filter, parameters.edge, tiled.description.pixel)?;
@@ -100,10 +103,11 @@ impl Operation for FilterOperation {
     }
 
     /// Cuts an unwritten tile to nothing.
-    fn cut(&self, what: &[u8], extent: Option<Stored<'_>>) -> Result<Vec<u8>, String> {
-        let NeighbourPart { tile, part, pixel } = postcard::from_bytes(what).map_err(|error| {
-            format!("the request for a part of a tile cannot be decoded: {error}")
-        })?;
+    fn cut(&self, selection: &[u8], extent: Option<ExtentBytes<'_>>) -> Result<Vec<u8>, String> {
+        let NeighbourPart { tile, part, pixel } =
+            postcard::from_bytes(selection).map_err(|error| {
+                format!("the request for a part of a tile cannot be decoded: {error}")
+            })?;
         match extent {
             Some(extent) => part_of(extent, tile, part, pixel, &mut Vec::new()),
             None => Ok(Vec::new()),
@@ -115,21 +119,21 @@ impl FilterTask {
     /// Assembles the tile and its border.
     fn padded(
         &self,
-        seen: &Seen<'_>,
+        input: &ExtentInput<'_>,
         (position, tile): (TilePosition, ImageWindow),
         unpacked: &mut Vec<u8>,
     ) -> Result<PaddedTile, String> {
         let pixel = self.tiled.description.pixel;
         let grid = &self.tiled.grid;
         let parts_needed = grid.neighbours(position, self.border);
-        if parts_needed.len() != seen.neighbours.len() {
-            let (requested, received) = (parts_needed.len(), seen.neighbours.len());
+        if parts_needed.len() != input.neighbours.len() {
+            let (requested, received) = (parts_needed.len(), input.neighbours.len());
             return Err(format!(
                 "{requested} parts of other tiles were requested, {received} received"
             ));
         }
-        let mut parts = vec![(tile, self.tiled.pixels(tile, seen.extent, unpacked)?)];
-        for (part, bytes) in parts_needed.iter().zip(seen.neighbours) {
+        let mut parts = vec![(tile, self.tiled.pixels(tile, input.extent, unpacked)?)];
+        for (part, bytes) in parts_needed.iter().zip(input.neighbours) {
             let ImageWindow { width, height, .. } = part.window;
             let pixels = match bytes.is_empty() {
                 true => Pixels::blank(width, height, pixel),
@@ -143,7 +147,7 @@ impl FilterTask {
     }
 }
 
-impl Task for FilterTask {
+impl OperationTask for FilterTask {
     fn extents(&self) -> Option<Vec<ExtentPlacement>> {
         Some(self.extents.clone())
     }
@@ -152,39 +156,47 @@ impl Task for FilterTask {
         Box::new(FilterScratch::default())
     }
 
-    fn sees_absent(&self) -> bool {
+    fn includes_absent(&self) -> bool {
         true
     }
 
-    fn wants(&self, place: ExtentPlacement) -> Vec<Wanted> {
-        let Some((tile, _)) = self.tiled.at(place) else { return Vec::new() };
+    fn neighbours(&self, placement: ExtentPlacement) -> Vec<NeighbourRequest> {
+        let Some((tile, _)) = self.tiled.at(placement) else { return Vec::new() };
         let pixel = self.tiled.description.pixel;
         let request = |neighbour: filter::TilePart| {
             let (tile, part) = (self.tiled.grid.tile(neighbour.tile)?, neighbour.window);
-            let what = postcard::to_allocvec(&NeighbourPart { tile, part, pixel }).ok()?;
-            Some(Wanted { place: self.tiled.tiles.locate(neighbour.tile).ok()?, what })
+            let selection = postcard::to_allocvec(&NeighbourPart { tile, part, pixel }).ok()?;
+            let placement = self.tiled.tiles.locate(neighbour.tile).ok()?;
+            Some(NeighbourRequest { placement, selection })
         };
         self.tiled.grid.neighbours(tile, self.border).into_iter().filter_map(request).collect()
     }
 
-    fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
+    fn process(
+        &self,
+        input: &ExtentInput<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<ExtentOutput, String> {
         let Some(scratch) = scratch.downcast_mut::<FilterScratch>() else {
             unreachable!("a task gets back the scratch that it created")
         };
-        let (position, tile) = self.tiled.at(seen.place).ok_or("the extent is not a tile")?;
-        let is_blank = seen.extent.is_none() && seen.neighbours.iter().all(|part| part.is_empty());
+        let (position, tile) = self.tiled.at(input.placement).ok_or("the extent is not a tile")?;
+        let is_blank =
+            input.extent.is_none() && input.neighbours.iter().all(|part| part.is_empty());
         if is_blank && self.sparsity.stays_blank(self.tiled.image(), tile, self.border) {
-            return Ok(Outcome::Nothing);
+            return Ok(ExtentOutput::Nothing);
         }
-        let padded = self.padded(seen, (position, tile), &mut scratch.unpacked)?;
+        let padded = self.padded(input, (position, tile), &mut scratch.unpacked)?;
         let made = self
             .call
             .filter
             .apply(&padded, &mut scratch.buffers)
             .map_err(|error| error.to_string())?;
         Ok(match self.tiled.packed(&made) {
-            Some((header, body)) => Outcome::Extent { place: seen.place, header, body },
-            None => Outcome::Nothing,
+            Some((header, body)) => {
+                ExtentOutput::Extent { placement: input.placement, header, body }
+            }
+            None => ExtentOutput::Nothing,
         })
     }
 }
@@ -245,7 +257,7 @@ mod tests {
         let cut = |tile: ImageWindow, part: ImageWindow| {
             let what =
                 postcard::to_allocvec(&NeighbourPart { tile, part, pixel: Pixel::GREY }).unwrap();
-            FilterOperation.cut(&what, Some(Stored { header: &header, body: &body }))
+            FilterOperation.cut(&what, Some(ExtentBytes { header: &header, body: &body }))
         };
         assert_eq!(cut(tile, ImageWindow { x: 11, width: 2, ..tile }).unwrap(), [2, 3, 5, 6]);
         assert!(cut(tile, ImageWindow { x: 9, ..tile }).is_err());

@@ -1,6 +1,8 @@
 //! The measure operation: each node counts the pixels of its tiles and sends one result.
 
-use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
+use pario::operation::{
+    ExtentInput, ExtentOutput, Operation, OperationCall, OperationTask, Scratch,
+};
 use serde::{Deserialize, Serialize};
 
 use super::tiled_image::TiledImage;
@@ -150,7 +152,7 @@ impl Measurement {
 }
 
 impl Operation for MeasureOperation {
-    fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
+    fn prepare(&self, call: &OperationCall<'_>) -> Result<Box<dyn OperationTask>, String> {
         let MeasureCall { layout, quantity } = call.decode()?;
         let tiled = TiledImage::decode(&layout)?;
         let empty = Measurement::empty(quantity, tiled.description.pixel)?;
@@ -158,20 +160,24 @@ impl Operation for MeasureOperation {
     }
 }
 
-impl Task for MeasureTask {
+impl OperationTask for MeasureTask {
     fn scratch(&self) -> Scratch {
         MeasureScratch::boxed(&self.empty)
     }
 
-    fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
+    fn process(
+        &self,
+        input: &ExtentInput<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<ExtentOutput, String> {
         let Some(scratch) = scratch.downcast_mut::<MeasureScratch>() else {
             unreachable!("a task gets back the scratch that it created")
         };
-        if let Some((_, tile)) = self.tiled.at(seen.place) {
-            let pixels = self.tiled.pixels(tile, seen.extent, &mut scratch.unpacked)?;
+        if let Some((_, tile)) = self.tiled.at(input.placement) {
+            let pixels = self.tiled.pixels(tile, input.extent, &mut scratch.unpacked)?;
             scratch.measured.count(&pixels)?;
         }
-        Ok(Outcome::Nothing)
+        Ok(ExtentOutput::Nothing)
     }
 
     fn finish(&self, scratches: Vec<Scratch>) -> Result<Option<Vec<u8>>, String> {

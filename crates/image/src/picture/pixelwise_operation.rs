@@ -1,7 +1,9 @@
 //! The pixel-wise operation: each node maps the pixels of its tiles.
 
 use pario::ExtentPlacement;
-use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
+use pario::operation::{
+    ExtentInput, ExtentOutput, Operation, OperationCall, OperationTask, Scratch,
+};
 use serde::{Deserialize, Serialize};
 
 use super::tiled_image::TiledImage;
@@ -27,7 +29,7 @@ struct PixelwiseTask {
 }
 
 impl Operation for PixelwiseOperation {
-    fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
+    fn prepare(&self, call: &OperationCall<'_>) -> Result<Box<dyn OperationTask>, String> {
         let PixelwiseCall { layout, operation } = call.decode()?;
         let tiled = TiledImage::decode(&layout)?;
         let pixel = tiled.description.pixel;
@@ -40,12 +42,12 @@ impl Operation for PixelwiseOperation {
     }
 }
 
-impl Task for PixelwiseTask {
+impl OperationTask for PixelwiseTask {
     fn extents(&self) -> Option<Vec<ExtentPlacement>> {
         self.extents.clone()
     }
 
-    fn sees_absent(&self) -> bool {
+    fn includes_absent(&self) -> bool {
         self.extents.is_some()
     }
 
@@ -53,16 +55,24 @@ impl Task for PixelwiseTask {
         Box::new(Vec::<u8>::new())
     }
 
-    fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
+    fn process(
+        &self,
+        input: &ExtentInput<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<ExtentOutput, String> {
         let Some(unpacked) = scratch.downcast_mut::<Vec<u8>>() else {
             unreachable!("a task gets back the scratch that it created")
         };
-        let Some((_, tile)) = self.tiled.at(seen.place) else { return Ok(Outcome::Nothing) };
-        let pixels = self.tiled.pixels(tile, seen.extent, unpacked)?;
+        let Some((_, tile)) = self.tiled.at(input.placement) else {
+            return Ok(ExtentOutput::Nothing);
+        };
+        let pixels = self.tiled.pixels(tile, input.extent, unpacked)?;
         let made = self.prepared.apply(&pixels).map_err(|error| error.to_string())?;
         Ok(match self.tiled.packed(&made) {
-            Some((header, body)) => Outcome::Extent { place: seen.place, header, body },
-            None => Outcome::Nothing,
+            Some((header, body)) => {
+                ExtentOutput::Extent { placement: input.placement, header, body }
+            }
+            None => ExtentOutput::Nothing,
         })
     }
 }

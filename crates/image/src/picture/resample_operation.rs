@@ -1,7 +1,9 @@
 //! The resample operation: each node computes the contributions of its tiles.
 
 use pario::ExtentPlacement;
-use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
+use pario::operation::{
+    ExtentInput, ExtentOutput, Operation, OperationCall, OperationTask, Scratch,
+};
 use serde::{Deserialize, Serialize};
 
 use super::tiled_image::TiledImage;
@@ -37,7 +39,7 @@ struct ResampleScratch {
 }
 
 impl Operation for ResampleOperation {
-    fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
+    fn prepare(&self, call: &OperationCall<'_>) -> Result<Box<dyn OperationTask>, String> {
         let parameters: ResampleCall = call.decode()?;
         let tiled = TiledImage::decode(&parameters.layout)?;
         let resampling = parameters.resampling;
@@ -51,12 +53,12 @@ impl Operation for ResampleOperation {
     }
 }
 
-impl Task for ResampleTask {
+impl OperationTask for ResampleTask {
     fn extents(&self) -> Option<Vec<ExtentPlacement>> {
         Some(self.extents.clone())
     }
 
-    fn sees_absent(&self) -> bool {
+    fn includes_absent(&self) -> bool {
         !self.call.is_blank_outside
     }
 
@@ -64,21 +66,25 @@ impl Task for ResampleTask {
         Box::new(ResampleScratch::default())
     }
 
-    fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
+    fn process(
+        &self,
+        input: &ExtentInput<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<ExtentOutput, String> {
         let Some(scratch) = scratch.downcast_mut::<ResampleScratch>() else {
             unreachable!("a task gets back the scratch that it created")
         };
-        let (_, tile) = self.tiled.at(seen.place).ok_or("the extent is not a tile")?;
-        let pixels = self.tiled.pixels(tile, seen.extent, &mut scratch.unpacked)?;
+        let (_, tile) = self.tiled.at(input.placement).ok_or("the extent is not a tile")?;
+        let pixels = self.tiled.pixels(tile, input.extent, &mut scratch.unpacked)?;
         let image = self.tiled.image();
         self.call
             .resampling
             .contribute(image, tile, &pixels, &mut scratch.contribution)
             .map_err(|error| error.to_string())?;
         if scratch.contribution.pixels.len() < PART_BYTES {
-            return Ok(Outcome::Nothing);
+            return Ok(ExtentOutput::Nothing);
         }
-        encoded(std::mem::take(&mut scratch.contribution)).map(Outcome::Result)
+        encoded(std::mem::take(&mut scratch.contribution)).map(ExtentOutput::Result)
     }
 
     fn finish(&self, scratches: Vec<Scratch>) -> Result<Option<Vec<u8>>, String> {

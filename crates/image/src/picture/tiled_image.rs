@@ -1,7 +1,7 @@
 //! The tiles of an image, for nodes and clients.
 
 use pario::ExtentPlacement;
-use pario::operation::{Call, Stored};
+use pario::operation::{ExtentBytes, OperationCall};
 use pario_proto::{Shape, TilePosition, TileWindow, Tiles};
 
 use crate::filter::{ImageWindow, Pixels, TileGrid, TileScan};
@@ -56,13 +56,17 @@ impl TiledImage {
     }
 
     /// Returns all tiles on this node; consecutive tiles are neighbours where possible.
-    pub fn at_node(&self, call: &Call<'_>) -> Vec<ExtentPlacement> {
+    pub fn at_node(&self, call: &OperationCall<'_>) -> Vec<ExtentPlacement> {
         let all = TileWindow { start: TilePosition::image(0, 0), size: self.grid.tiles() };
         tiles_at_node(call, &self.tiles, TileScan::new(all))
     }
 
     /// Returns the tiles on this node that have pixels of a window.
-    pub fn at_node_in(&self, call: &Call<'_>, window: ImageWindow) -> Vec<ExtentPlacement> {
+    pub fn at_node_in(
+        &self,
+        call: &OperationCall<'_>,
+        window: ImageWindow,
+    ) -> Vec<ExtentPlacement> {
         tiles_at_node(call, &self.tiles, self.grid.parts(window).into_iter().map(|part| part.tile))
     }
 
@@ -70,7 +74,7 @@ impl TiledImage {
     pub fn pixels(
         &self,
         tile: ImageWindow,
-        extent: Option<Stored<'_>>,
+        extent: Option<ExtentBytes<'_>>,
         unpacked: &mut Vec<u8>,
     ) -> Result<Pixels, String> {
         let ImageWindow { width, height, .. } = tile;
@@ -106,7 +110,7 @@ fn check_tile(pixels: u64, pixel: Pixel, tile: Shape) -> Result<(), String> {
 
 /// Returns the bytes of a part of a tile; both windows are counted from the corner of the image.
 pub fn part_of(
-    extent: Stored<'_>,
+    extent: ExtentBytes<'_>,
     tile: ImageWindow,
     part: ImageWindow,
     pixel: Pixel,
@@ -129,7 +133,7 @@ pub fn part_of(
 }
 
 fn unpack<'a>(
-    extent: Stored<'a>,
+    extent: ExtentBytes<'a>,
     tile: ImageWindow,
     pixel: Pixel,
     unpacked: &'a mut Vec<u8>,

@@ -1,7 +1,9 @@
 //! The window operation: each node sends the parts of a window that lie in its tiles.
 
 use pario::ExtentPlacement;
-use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
+use pario::operation::{
+    ExtentInput, ExtentOutput, Operation, OperationCall, OperationTask, Scratch,
+};
 use serde::{Deserialize, Serialize};
 
 use super::tiled_image::{TiledImage, part_of};
@@ -25,7 +27,7 @@ struct WindowTask {
 }
 
 impl Operation for WindowOperation {
-    fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
+    fn prepare(&self, call: &OperationCall<'_>) -> Result<Box<dyn OperationTask>, String> {
         let WindowCall { layout, window } = call.decode()?;
         let tiled = TiledImage::decode(&layout)?;
         let extents = tiled.at_node_in(call, window);
@@ -33,7 +35,7 @@ impl Operation for WindowOperation {
     }
 }
 
-impl Task for WindowTask {
+impl OperationTask for WindowTask {
     fn extents(&self) -> Option<Vec<ExtentPlacement>> {
         Some(self.extents.clone())
     }
@@ -42,16 +44,20 @@ impl Task for WindowTask {
         Box::new(Vec::<u8>::new())
     }
 
-    fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
+    fn process(
+        &self,
+        input: &ExtentInput<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<ExtentOutput, String> {
         let Some(unpacked) = scratch.downcast_mut::<Vec<u8>>() else {
             unreachable!("a task gets back the scratch that it created")
         };
-        let (_, tile) = self.tiled.at(seen.place).ok_or("the extent is not a tile")?;
-        let (Some(part), Some(extent)) = (tile.intersection(self.window), seen.extent) else {
-            return Ok(Outcome::Nothing);
+        let (_, tile) = self.tiled.at(input.placement).ok_or("the extent is not a tile")?;
+        let (Some(part), Some(extent)) = (tile.intersection(self.window), input.extent) else {
+            return Ok(ExtentOutput::Nothing);
         };
         let pixel = self.tiled.description.pixel;
-        part_of(extent, tile, part, pixel, unpacked).map(Outcome::Result)
+        part_of(extent, tile, part, pixel, unpacked).map(ExtentOutput::Result)
     }
 }
 

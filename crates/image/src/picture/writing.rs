@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pario::operation::Stored;
+use pario::operation::ExtentBytes;
 
 use super::ImageState;
 use crate::error::ImageError;
@@ -69,7 +69,7 @@ fn write_part(
     } else {
         let extent = state.file.read_extent(place)?;
         let stored =
-            extent.as_ref().map(|found| Stored { header: &found.header, body: &found.body });
+            extent.as_ref().map(|found| ExtentBytes { header: &found.header, body: &found.body });
         let mut all = tiled.pixels(whole, stored, &mut Vec::new()).map_err(|why| {
             ImageError::other(state.file.path(), format!("the tile at {tile}: {why}"))
         })?;

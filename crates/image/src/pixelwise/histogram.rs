@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::filter::Pixels;
-use crate::filter::channel::{Channel, zero_key};
+use crate::filter::channel::{SampleChannel, zero_key};
 use crate::{Pixel, Sample};
 
 /// Limit for the bins of floating-point samples.

@@ -1,7 +1,7 @@
 //! A pixel-wise operation that is prepared for tiles of one pixel type.
 
 use crate::filter::Pixels;
-use crate::filter::channel::Channel;
+use crate::filter::channel::SampleChannel;
 use crate::pixelwise::{Pixelwise, PixelwiseError};
 use crate::{Pixel, Sample};
 
@@ -98,7 +98,7 @@ impl PreparedPixelwise {
     }
 }
 
-fn table<T: Channel>(operation: &Pixelwise, values: impl Iterator<Item = T>) -> Vec<T> {
+fn table<T: SampleChannel>(operation: &Pixelwise, values: impl Iterator<Item = T>) -> Vec<T> {
     values.map(|value| changed(operation, [value])[0]).collect()
 }
 
@@ -116,7 +116,7 @@ fn reals(operation: &Pixelwise, pixels: &Pixels) -> Vec<u8> {
 }
 
 /// Applies the operation to some samples.
-fn changed<T: Channel, const N: usize>(operation: &Pixelwise, values: [T; N]) -> [T; N] {
+fn changed<T: SampleChannel, const N: usize>(operation: &Pixelwise, values: [T; N]) -> [T; N] {
     operation.values(values.map(T::real), T::BLACK, T::WHITE).map(T::nearest)
 }
 
@@ -130,7 +130,7 @@ impl Mix {
         mix
     }
 
-    fn tile<T: Channel>(&self, pixels: &Pixels, outputs: usize) -> Vec<u8> {
+    fn tile<T: SampleChannel>(&self, pixels: &Pixels, outputs: usize) -> Vec<u8> {
         match pixels.pixel().channels() {
             1 => self.channels::<T, 1>(pixels, outputs),
             2 => self.channels::<T, 2>(pixels, outputs),
@@ -139,7 +139,11 @@ impl Mix {
         }
     }
 
-    fn channels<T: Channel, const IN: usize>(&self, pixels: &Pixels, outputs: usize) -> Vec<u8> {
+    fn channels<T: SampleChannel, const IN: usize>(
+        &self,
+        pixels: &Pixels,
+        outputs: usize,
+    ) -> Vec<u8> {
         let mut values: Vec<T> = Vec::with_capacity(pixels.data().len() / size_of::<T>());
         T::load(pixels.data(), &mut values);
         let (inputs, _) = values.as_chunks::<IN>();

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::filter::Pixels;
-use crate::filter::channel::Channel;
+use crate::filter::channel::SampleChannel;
 use crate::{Pixel, Sample};
 
 /// Extremes and totals of each channel. The summary of an image is the sum of those of its tiles.
@@ -216,7 +216,7 @@ fn unsigned(sum: i64) -> Total {
     Total::Whole(sum.unsigned_abs().into())
 }
 
-fn whole<T: Channel + Ord + Into<i64>>(
+fn whole<T: SampleChannel + Ord + Into<i64>>(
     pixels: &Pixels,
     total: impl Fn(i64) -> Total,
 ) -> Vec<ChannelSummary> {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::filter::Pixels;
-use crate::filter::channel::Channel;
+use crate::filter::channel::SampleChannel;
 use crate::filter::random::{cut_image, image, pixel, tiles};
 use crate::{Pixel, Sample};
 
@@ -30,7 +30,7 @@ fn operation() -> impl Strategy<Value = Pixelwise> {
 
 /// The samples of an image as numbers.
 fn numbers(image: &Pixels) -> Vec<f64> {
-    fn load<T: Channel>(image: &Pixels) -> Vec<f64> {
+    fn load<T: SampleChannel>(image: &Pixels) -> Vec<f64> {
         let mut values: Vec<T> = Vec::new();
         T::load(image.data(), &mut values);
         values.into_iter().map(T::real).collect()

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::filter::channel::{Channel, append_sample, zero_key};
+use crate::filter::channel::{SampleChannel, append_sample, zero_key};
 use crate::filter::{Pixels, PixelsError};
 use crate::resample::{
     ChannelSums, Contribution, PixelRun, PixelShare, Resampling, ResamplingError,

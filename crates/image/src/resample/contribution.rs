@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::filter::channel::Channel;
+use crate::filter::channel::SampleChannel;
 
 /// Parts of an output: runs of complete pixels, and shares of others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub enum ChannelSums {
 }
 
 /// Samples that can be summed with weights.
-pub(super) trait Summed: Channel {
+pub(super) trait Summed: SampleChannel {
     /// The type of sums.
     type Sum: Copy + Default + std::ops::AddAssign;
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::filter::channel::{Channel, append_sample};
+use crate::filter::channel::{SampleChannel, append_sample};
 use crate::filter::random::{cut_image, image, tiles};
 use crate::filter::{AXIS_LIMIT, ImageWindow, Pixels, TileGrid};
 use crate::{Pixel, Sample};
@@ -64,7 +64,7 @@ struct Field<'a> {
 
 impl Field<'_> {
     fn new(image: &Pixels) -> Field<'_> {
-        fn load<T: Channel>(image: &Pixels) -> Vec<f64> {
+        fn load<T: SampleChannel>(image: &Pixels) -> Vec<f64> {
             let mut values: Vec<T> = Vec::new();
             T::load(image.data(), &mut values);
             values.into_iter().map(T::real).collect()

@@ -24,13 +24,13 @@ pub struct SlabParts {
     depth: u32,
     pixel: Pixel,
     width: u32,
-    rows: Vec<Row>,
+    rows: Vec<SlabRow>,
     shares: Vec<u8>,
 }
 
 /// The known cells of a row, from a column on.
 #[derive(Clone, Debug, Default)]
-struct Row {
+struct SlabRow {
     first: u32,
     cells: Vec<u8>,
 }
@@ -42,7 +42,7 @@ impl SlabParts {
         pixel: Pixel,
         (width, height): (u32, u32),
     ) -> SlabParts {
-        let rows = vec![Row::default(); height as usize];
+        let rows = vec![SlabRow::default(); height as usize];
         SlabParts { blend, depth, pixel, width, rows, shares: Vec::new() }
     }
 
@@ -196,7 +196,7 @@ impl SlabParts {
     }
 }
 
-impl Row {
+impl SlabRow {
     fn len(&self, bytes: usize) -> u32 {
         u32::try_from(self.cells.len() / bytes).unwrap_or(u32::MAX)
     }

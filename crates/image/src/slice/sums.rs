@@ -5,7 +5,7 @@
 //! which have no sign. Zero bits are the sum of nothing. Sums from other processes may be any bits:
 //! nothing here fails.
 
-use crate::filter::channel::Channel;
+use crate::filter::channel::SampleChannel;
 use crate::pixel::Sample;
 
 /// Returns the sum of two sums.

@@ -7,7 +7,7 @@
 
 use super::box_run::BoxRun;
 use super::sums;
-use crate::filter::channel::Channel;
+use crate::filter::channel::SampleChannel;
 use crate::pixel::Sample;
 
 /// A 256th of a voxel, as a coordinate: positions are rounded down to it.

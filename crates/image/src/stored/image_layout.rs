@@ -1,6 +1,6 @@
 //! The layout of an image or volume as a client sends it to nodes, and the disks of a new one.
 
-use pario::operation::Call;
+use pario::operation::OperationCall;
 use pario::{Cluster, DiskId, ExtentPlacement, Layout};
 use pario_proto::{Disks, TilePosition, Tiles};
 use serde::{Deserialize, Serialize};
@@ -56,7 +56,7 @@ impl ImageLayout {
 
 /// Returns the placements of those tiles whose subfile this node holds.
 pub fn tiles_at_node(
-    call: &Call<'_>,
+    call: &OperationCall<'_>,
     tiles: &Tiles,
     positions: impl IntoIterator<Item = TilePosition>,
 ) -> Vec<ExtentPlacement> {

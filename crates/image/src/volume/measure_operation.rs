@@ -1,7 +1,9 @@
 //! The measure operation for volumes: each node counts the voxels of its boxes, without the layers
 //! of the next box, and sends one result.
 
-use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
+use pario::operation::{
+    ExtentInput, ExtentOutput, Operation, OperationCall, OperationTask, Scratch,
+};
 use pario_proto::{PixelWindow, Shape, TilePosition, Tiles};
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +30,7 @@ struct MeasureVolumeTask {
 }
 
 impl Operation for MeasureVolumeOperation {
-    fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
+    fn prepare(&self, call: &OperationCall<'_>) -> Result<Box<dyn OperationTask>, String> {
         let MeasureVolumeCall { layout, quantity } = call.decode()?;
         let (tiles, grid) = layout.decode()?;
         let empty = Measurement::empty(quantity, layout.description.pixel)?;
@@ -36,24 +38,31 @@ impl Operation for MeasureVolumeOperation {
     }
 }
 
-impl Task for MeasureVolumeTask {
+impl OperationTask for MeasureVolumeTask {
     fn scratch(&self) -> Scratch {
         MeasureScratch::boxed(&self.empty)
     }
 
-    fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
+    fn process(
+        &self,
+        input: &ExtentInput<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<ExtentOutput, String> {
         let Some(scratch) = scratch.downcast_mut::<MeasureScratch>() else {
             unreachable!("a task gets back the scratch that it created")
         };
         // The extent of the description is not a box.
-        let Some(tile) = self.tiles.tile_at(seen.place) else { return Ok(Outcome::Nothing) };
+        let Some(tile) = self.tiles.tile_at(input.placement) else {
+            return Ok(ExtentOutput::Nothing);
+        };
         let stored = self.grid.stored(tile).ok_or("the extent is not a box")?;
         let bytes = self.description.bytes_of(stored.size);
-        let voxels = Compression::unpack(seen.header(), seen.body(), bytes, &mut scratch.unpacked)
-            .map_err(|error| error.to_string())?;
+        let voxels =
+            Compression::unpack(input.header(), input.body(), bytes, &mut scratch.unpacked)
+                .map_err(|error| error.to_string())?;
         let own = own_size(&self.tiles, tile, stored);
         scratch.measured.count(&self.own_voxels(voxels, stored.size, own)?)?;
-        Ok(Outcome::Nothing)
+        Ok(ExtentOutput::Nothing)
     }
 
     fn finish(&self, scratches: Vec<Scratch>) -> Result<Option<Vec<u8>>, String> {

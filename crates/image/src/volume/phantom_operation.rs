@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
+use pario::operation::{
+    ExtentInput, ExtentOutput, Operation, OperationCall, OperationTask, Scratch,
+};
 use pario::{ExtentPlacement, ProcessReport};
 use pario_proto::{TilePosition, TileWindow, Tiles};
 use serde::{Deserialize, Serialize};
@@ -60,7 +62,7 @@ impl Volume {
 }
 
 impl Operation for PhantomOperation {
-    fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
+    fn prepare(&self, call: &OperationCall<'_>) -> Result<Box<dyn OperationTask>, String> {
         let parameters: PhantomCall = call.decode()?;
         let (tiles, grid) = parameters.layout.decode()?;
         let corner = TilePosition { x: 0, y: 0, z: 0 };
@@ -74,22 +76,22 @@ impl Operation for PhantomOperation {
     }
 }
 
-impl Task for PhantomTask {
+impl OperationTask for PhantomTask {
     fn extents(&self) -> Option<Vec<ExtentPlacement>> {
         Some(self.extents.clone())
     }
 
-    fn sees_absent(&self) -> bool {
+    fn includes_absent(&self) -> bool {
         true
     }
 
-    fn see(&self, seen: &Seen<'_>, _: &mut Scratch) -> Result<Outcome, String> {
+    fn process(&self, input: &ExtentInput<'_>, _: &mut Scratch) -> Result<ExtentOutput, String> {
         let description = &self.call.layout.description;
-        let tile = self.tiles.tile_at(seen.place).ok_or("the extent is not a box")?;
+        let tile = self.tiles.tile_at(input.placement).ok_or("the extent is not a box")?;
         let stored = self.grid.stored(tile).ok_or("the extent is not a box")?;
         let mut voxels = vec![0; description.bytes_of(stored.size)];
         self.phantom.fill(stored.start, stored.size, description.pixel, &mut voxels);
         let (header, body) = description.compression.pack(&voxels);
-        Ok(Outcome::Extent { place: seen.place, header, body })
+        Ok(ExtentOutput::Extent { placement: input.placement, header, body })
     }
 }

@@ -1,7 +1,9 @@
 //! The slab operation: each node blends the parts of the slices that lie in its boxes.
 
 use pario::ExtentPlacement;
-use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
+use pario::operation::{
+    ExtentInput, ExtentOutput, Operation, OperationCall, OperationTask, Scratch,
+};
 use pario_proto::Tiles;
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +35,7 @@ struct SlabScratch {
 }
 
 impl Operation for SlabOperation {
-    fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
+    fn prepare(&self, call: &OperationCall<'_>) -> Result<Box<dyn OperationTask>, String> {
         let parameters: SlabCall = call.decode()?;
         let (tiles, grid) = parameters.layout.decode()?;
         let pixel = parameters.layout.description.pixel;
@@ -44,7 +46,7 @@ impl Operation for SlabOperation {
     }
 }
 
-impl Task for SlabTask {
+impl OperationTask for SlabTask {
     fn extents(&self) -> Option<Vec<ExtentPlacement>> {
         Some(self.extents.clone())
     }
@@ -53,17 +55,22 @@ impl Task for SlabTask {
         Box::new(SlabScratch { parts: self.cut.blank(), unpacked: Vec::new() })
     }
 
-    fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
+    fn process(
+        &self,
+        input: &ExtentInput<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<ExtentOutput, String> {
         let Some(scratch) = scratch.downcast_mut::<SlabScratch>() else {
             unreachable!("a task gets back the scratch that it created")
         };
-        let tile = self.tiles.tile_at(seen.place).ok_or("the extent is not a box")?;
+        let tile = self.tiles.tile_at(input.placement).ok_or("the extent is not a box")?;
         let stored = self.grid.stored(tile).ok_or("the extent is not a box")?;
         let bytes = self.call.layout.description.bytes_of(stored.size);
-        let voxels = Compression::unpack(seen.header(), seen.body(), bytes, &mut scratch.unpacked)
-            .map_err(|error| error.to_string())?;
+        let voxels =
+            Compression::unpack(input.header(), input.body(), bytes, &mut scratch.unpacked)
+                .map_err(|error| error.to_string())?;
         self.cut.extract(tile, voxels, &mut scratch.parts).map_err(|error| error.to_string())?;
-        Ok(Outcome::Nothing)
+        Ok(ExtentOutput::Nothing)
     }
 
     fn finish(&self, scratches: Vec<Scratch>) -> Result<Option<Vec<u8>>, String> {

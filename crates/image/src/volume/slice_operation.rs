@@ -1,7 +1,9 @@
 //! The slice operation: each node extracts the parts of a slice that lie in its boxes.
 
 use pario::ExtentPlacement;
-use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
+use pario::operation::{
+    ExtentInput, ExtentOutput, Operation, OperationCall, OperationTask, Scratch,
+};
 use pario_proto::Tiles;
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +38,7 @@ struct SliceScratch {
 }
 
 impl Operation for SliceOperation {
-    fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
+    fn prepare(&self, call: &OperationCall<'_>) -> Result<Box<dyn OperationTask>, String> {
         let parameters: SliceCall = call.decode()?;
         let (tiles, grid) = parameters.layout.decode()?;
         let pixel = parameters.layout.description.pixel;
@@ -47,7 +49,7 @@ impl Operation for SliceOperation {
     }
 }
 
-impl Task for SliceTask {
+impl OperationTask for SliceTask {
     fn extents(&self) -> Option<Vec<ExtentPlacement>> {
         Some(self.extents.clone())
     }
@@ -56,22 +58,27 @@ impl Task for SliceTask {
         Box::new(SliceScratch::default())
     }
 
-    fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
+    fn process(
+        &self,
+        input: &ExtentInput<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<ExtentOutput, String> {
         let Some(scratch) = scratch.downcast_mut::<SliceScratch>() else {
             unreachable!("a task gets back the scratch that it created")
         };
-        let tile = self.tiles.tile_at(seen.place).ok_or("the extent is not a box")?;
+        let tile = self.tiles.tile_at(input.placement).ok_or("the extent is not a box")?;
         let stored = self.cut.grid().stored(tile).ok_or("the extent is not a box")?;
         let bytes = self.call.layout.description.bytes_of(stored.size);
-        let voxels = Compression::unpack(seen.header(), seen.body(), bytes, &mut scratch.unpacked)
-            .map_err(|error| error.to_string())?;
+        let voxels =
+            Compression::unpack(input.header(), input.body(), bytes, &mut scratch.unpacked)
+                .map_err(|error| error.to_string())?;
         self.cut.extract(tile, voxels, &mut scratch.parts).map_err(|error| error.to_string())?;
         if scratch.parts.len_bytes() < PART_BYTES {
-            return Ok(Outcome::Nothing);
+            return Ok(ExtentOutput::Nothing);
         }
         let message = encoded(&[&scratch.parts]);
         scratch.parts.clear();
-        Ok(Outcome::Result(message))
+        Ok(ExtentOutput::Result(message))
     }
 
     fn finish(&self, scratches: Vec<Scratch>) -> Result<Option<Vec<u8>>, String> {

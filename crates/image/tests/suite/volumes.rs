@@ -118,8 +118,8 @@ fn slices_are_the_same_as_in_memory() {
         // A newly opened volume knows only what is stored.
         let volume = Volume::open(&cluster, &format!("/volume {seed}")).unwrap();
         for _ in 0..3 {
-            let wish = random_plane(&mut random, &volume);
-            let plane = wish.in_volume(volume.spacing()).unwrap();
+            let query = random_plane(&mut random, &volume);
+            let plane = query.in_volume(volume.spacing()).unwrap();
             for interpolation in [Interpolation::Nearest, Interpolation::Trilinear] {
                 let background = [3; 16];
                 let (slice, report) = volume.slice_of(&plane, interpolation, &background).unwrap();
@@ -137,7 +137,7 @@ fn slices_are_the_same_as_in_memory() {
                 }
                 assert_eq!(slice.coverage(), None);
             }
-            let found = volume.slice(wish).unwrap();
+            let found = volume.slice(query).unwrap();
             both.same(found.data(), &both.expected(&plane, Interpolation::Nearest, &[]));
         }
     }
@@ -151,16 +151,16 @@ fn slabs_are_the_same_as_in_memory() {
         let mut random = fastrand::Rng::with_seed(seed);
         let both = VolumePair::random(&cluster, &format!("/volume {seed}"), &mut random);
         let spacing = both.volume.spacing();
-        let wish = random_plane(&mut random, &both.volume);
+        let query = random_plane(&mut random, &both.volume);
         for blend in [Blend::Maximum, Blend::Mean] {
             for interpolation in [Interpolation::Nearest, Interpolation::Trilinear] {
-                let slab = wish.slab_in_volume(spacing, 5, 0.7, blend).unwrap();
+                let slab = query.slab_in_volume(spacing, 5, 0.7, blend).unwrap();
                 let cut = SlabCut::new(slab, both.whole(), both.pixel, interpolation).unwrap();
                 let mut parts = cut.blank();
                 let corner = TilePosition { x: 0, y: 0, z: 0 };
                 cut.extract(corner, &both.voxels, &mut parts).unwrap();
                 let expected = parts.finish(&[]).unwrap().into_data().unwrap();
-                let (found, _) = both.volume.slab(wish, 5, 0.7, blend, interpolation).unwrap();
+                let (found, _) = both.volume.slab(query, 5, 0.7, blend, interpolation).unwrap();
                 both.same(found.data(), &expected);
             }
         }
@@ -182,7 +182,7 @@ fn a_series_comes_in_order_and_a_body_is_the_same_everywhere() {
     let volumes = [create("/a", 4, [32, 32, 16]), create("/b", 1, [70, 50, 60])];
     let planes: Vec<Plane> = (0..30)
         .map(|z| Plane::axial([35.0, 25.0, f64::from(z) * 2.0]).size(70, 50))
-        .map(|wish| wish.in_volume([1.0; 3]).unwrap())
+        .map(|query| query.in_volume([1.0; 3]).unwrap())
         .collect();
     let of = |volume: &Volume| -> Vec<Vec<u8>> {
         let series = volume.series(planes.clone(), Interpolation::Nearest);

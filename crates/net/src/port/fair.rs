@@ -113,14 +113,15 @@ mod tests {
 
     /// What happens to the lines.
     #[derive(Clone, Debug)]
-    enum Event {
+    enum FairEvent {
         Arrive { sender: u8, steps: u32 },
         Take { steps: u32 },
     }
 
-    fn events() -> impl Strategy<Value = Vec<Event>> {
-        let arrive = (0u8..5, 1u32..60).prop_map(|(sender, steps)| Event::Arrive { sender, steps });
-        let take = (1u32..80).prop_map(|steps| Event::Take { steps });
+    fn events() -> impl Strategy<Value = Vec<FairEvent>> {
+        let arrive =
+            (0u8..5, 1u32..60).prop_map(|(sender, steps)| FairEvent::Arrive { sender, steps });
+        let take = (1u32..80).prop_map(|steps| FairEvent::Take { steps });
         proptest::collection::vec(prop_oneof![2 => arrive, 1 => take], 1..80)
     }
 
@@ -134,16 +135,16 @@ mod tests {
             // For each sender that waits: the steps of each other one since it waits.
             let mut waited: HashMap<u8, HashMap<u8, u32>> = HashMap::new();
             let mut number = 0;
-            let drain = Event::Take { steps: u32::MAX };
+            let drain = FairEvent::Take { steps: u32::MAX };
             for event in events.into_iter().chain([drain]) {
                 match event {
-                    Event::Arrive { sender, steps } => {
+                    FairEvent::Arrive { sender, steps } => {
                         number += 1;
                         lines.push(sender, (sender, (number, steps)));
                         expected.entry(sender).or_default().push_back((number, steps));
                         waited.entry(sender).or_default();
                     }
-                    Event::Take { steps } => {
+                    FairEvent::Take { steps } => {
                         for _ in 0..steps {
                             let Some((sender, item)) = lines.front() else { break };
                             let sender = *sender;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::fair::FairQueue;
-use super::queue::{Item, NoToken, Queue, SenderKey, Sink};
+use super::queue::{Item, NoToken, PortQueue, SenderKey, Sink};
 use super::{OutputPort, UNLIMITED};
 use crate::core::Core;
 use crate::error::RecvError;
@@ -27,7 +27,7 @@ const POLL_EVERY: u32 = 64;
 ///
 /// Several threads may receive from one port; each token goes to one of them.
 pub struct InputPort<T: Token> {
-    queue: Arc<Queue<T>>,
+    queue: Arc<PortQueue<T>>,
     taken: Mutex<Taken<T>>,
 }
 
@@ -44,7 +44,7 @@ struct Taken<T> {
 }
 
 impl<T: Token> InputPort<T> {
-    pub(crate) fn new(queue: Arc<Queue<T>>) -> Self {
+    pub(crate) fn new(queue: Arc<PortQueue<T>>) -> Self {
         let (arrived, lines) = (VecDeque::new(), FairQueue::new());
         let taken = Taken { arrived, lines, since_poll: 0, local_bytes: 0, count: 0 };
         Self { queue, taken: Mutex::new(taken) }

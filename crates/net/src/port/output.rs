@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::queue::Queue;
+use super::queue::PortQueue;
 use crate::channel::Channel;
 use crate::error::SendError;
 use crate::token::Token;
@@ -14,12 +14,12 @@ pub struct OutputPort<T: Token> {
 }
 
 enum PortTarget<T: Token> {
-    Local(Arc<Queue<T>>),
+    Local(Arc<PortQueue<T>>),
     Remote(Arc<Channel>),
 }
 
 impl<T: Token> OutputPort<T> {
-    pub(crate) fn local(queue: Arc<Queue<T>>) -> Self {
+    pub(crate) fn local(queue: Arc<PortQueue<T>>) -> Self {
         Self { target: PortTarget::Local(queue) }
     }
 

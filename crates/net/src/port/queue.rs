@@ -47,7 +47,7 @@ pub(crate) struct PortLabel {
     pub is_private: bool,
 }
 
-pub(crate) struct Queue<T> {
+pub(crate) struct PortQueue<T> {
     pub label: PortLabel,
     core: Arc<Core>,
     state: Mutex<State<T>>,
@@ -94,7 +94,7 @@ pub(crate) enum NoToken {
     Ever,
 }
 
-impl<T: Token> Queue<T> {
+impl<T: Token> PortQueue<T> {
     pub fn new(core: Arc<Core>, label: PortLabel) -> Self {
         let state = State {
             items: VecDeque::new(),
@@ -207,7 +207,7 @@ impl<T: Token> Queue<T> {
     }
 }
 
-impl<T: Token> Sink for Queue<T> {
+impl<T: Token> Sink for PortQueue<T> {
     fn deliver(&self, run: FrameRun) -> bool {
         let mut state = self.state.lock();
         if state.closed {

@@ -9,7 +9,7 @@ use super::message::{ReplyBody, ReplyTo, ReplyToken, RequestToken};
 use crate::error::{InputError, RecvError, SendError};
 use crate::file_part::FilePart;
 use crate::port::{InputPort, OutputPort, PortOptions};
-use crate::route::Route;
+use crate::route::FrameRoute;
 use crate::sender::Sender;
 use crate::space::Space;
 use crate::wire::BULK_BYTES;
@@ -69,7 +69,7 @@ pub struct IncomingRequest<P: Protocol> {
 }
 
 /// A request, its sender, and the channel it came over.
-type ReceivedRequest<P> = (RequestToken<P>, Arc<Sender>, Option<Arc<Route>>);
+type ReceivedRequest<P> = (RequestToken<P>, Arc<Sender>, Option<Arc<FrameRoute>>);
 
 impl<P: Protocol> RpcServer<P> {
     /// Creates a port for requests. Its credit bounds the bytes under way to it. The clients or the

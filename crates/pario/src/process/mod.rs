@@ -87,10 +87,10 @@ impl Cluster {
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
     /// # let dir = tempfile::tempdir().unwrap();
-    /// use pario::operation::{Seen, each};
+    /// use pario::operation::{ExtentInput, each};
     ///
     /// let cluster = pario::Cluster::embedded(dir.path())?;
-    /// let lengths = each(|_: &(), seen: &Seen<'_>| Ok::<_, String>(seen.body().len()));
+    /// let lengths = each(|_: &(), input: &ExtentInput<'_>| Ok::<_, String>(input.body().len()));
     /// cluster.add_operation("lengths", std::sync::Arc::new(lengths));
     /// # Ok(())
     /// # }

@@ -1,7 +1,7 @@
-//! Frames of the log: each is one change of the map, or all of it, with a checksum.
+//! The frames of the log: each is one change of the map, or the whole map, with a checksum.
 
 use super::checksum;
-use super::superblock::Identity;
+use super::superblock::PartIdentity;
 
 /// The first bytes of every frame.
 const MAGIC: [u8; 4] = *b"RMAP";
@@ -9,13 +9,13 @@ const MAGIC: [u8; 4] = *b"RMAP";
 pub const HEAD_BYTES: usize = 32;
 /// Frames begin at multiples of this in the log.
 pub const FRAME_ALIGN: usize = 64;
-/// The longest path that is remembered.
+/// The longest path that a part stores.
 pub const PATH_LIMIT: usize = 4096;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FrameKind {
-    /// The whole map, as it was after a change: the first frame of a log, and no other.
+pub enum LogFrameKind {
+    /// The whole map as of a change: always the first frame of a log, and only that.
     Whole,
     /// One change.
     Change,
@@ -23,53 +23,52 @@ pub enum FrameKind {
 
 /// The block of a record in a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// Whether the record was cut evenly.
+pub struct RecordBlock {
+    /// Whether the blocks of the record are even.
     pub is_regular: bool,
-    /// How long the whole record is.
+    /// The length of the whole record.
     pub total: u64,
-    /// Where in the record the block begins.
+    /// The offset of the block in the record.
     pub start: u64,
-    /// How long it is.
+    /// The length of the block.
     pub len: u64,
-    /// Where in the part it is. Nothing is nowhere: 0.
+    /// The offset of the block in the part; 0 for an empty block.
     pub offset: u64,
 }
 
-/// What a frame says.
+/// An entry of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
-    /// There is a record.
-    Record(u64, Block),
-    /// There is a record no more.
-    Gone(u64),
-    /// The next record gets this number, or a larger one.
-    Next(u64),
-    /// Where a part was last.
-    Place(u32, Vec<u8>),
+pub enum MapEntry {
+    /// A record exists, with this block in the part.
+    Record(u64, RecordBlock),
+    /// A record was removed.
+    Removed(u64),
+    /// The next record gets this number or a larger one.
+    NextRecord(u64),
+    /// The last known path of a part.
+    LastPath(u32, Vec<u8>),
 }
 
-/// A frame that is whole.
+/// A whole frame.
 #[derive(Debug)]
-pub struct Frame<'a> {
-    /// The number of the change, or of the last one that is in the map.
+pub struct LogFrame<'a> {
+    /// The number of the change; for a whole map, of the last change in it.
     pub change: u64,
-    /// What it is.
-    pub kind: FrameKind,
-    /// How many entries it says it has.
+    pub kind: LogFrameKind,
+    /// The number of entries, as stored.
     pub count: u32,
-    /// Its entries.
+    /// The encoded entries.
     body: &'a [u8],
 }
 
-/// The bytes of a frame, with zeros up to where the next one begins. Nothing if it has more entries
-/// than can be counted.
+/// Encodes a frame, with zeros up to the beginning of the next one. `None` if it has 2^32 entries or
+/// entry bytes, or more.
 pub fn encode(
-    identity: &Identity,
+    identity: &PartIdentity,
     log_number: u64,
     change: u64,
-    kind: FrameKind,
-    entries: &[Entry],
+    kind: LogFrameKind,
+    entries: &[MapEntry],
 ) -> Option<Vec<u8>> {
     let mut bytes = vec![0; HEAD_BYTES];
     entries.iter().for_each(|entry| entry.encode(&mut bytes));
@@ -79,7 +78,7 @@ pub fn encode(
     bytes[4..8].copy_from_slice(&body.to_le_bytes());
     bytes[16..24].copy_from_slice(&change.to_le_bytes());
     bytes[24..28].copy_from_slice(&count.to_le_bytes());
-    let kind: u32 = if kind == FrameKind::Whole { 1 } else { 2 };
+    let kind: u32 = if kind == LogFrameKind::Whole { 1 } else { 2 };
     bytes[28..32].copy_from_slice(&kind.to_le_bytes());
     let sum = sum_of(identity, log_number, &bytes);
     bytes[8..16].copy_from_slice(&sum.to_le_bytes());
@@ -87,12 +86,12 @@ pub fn encode(
     Some(bytes)
 }
 
-/// The frame at the beginning of some bytes, and how many bytes it takes.
+/// Decodes the frame at the beginning of some bytes; returns it with its length, padding included.
 pub fn decode<'a>(
-    identity: &Identity,
+    identity: &PartIdentity,
     log_number: u64,
     bytes: &'a [u8],
-) -> Option<(Frame<'a>, usize)> {
+) -> Option<(LogFrame<'a>, usize)> {
     let head = bytes.first_chunk::<HEAD_BYTES>()?;
     if head[..4] != MAGIC {
         return None;
@@ -105,30 +104,30 @@ pub fn decode<'a>(
         return None;
     }
     let kind = match word(28) {
-        1 => FrameKind::Whole,
-        2 => FrameKind::Change,
+        1 => LogFrameKind::Whole,
+        2 => LogFrameKind::Change,
         _ => return None,
     };
     let change = u64::from(word(16)) | u64::from(word(20)) << 32;
-    let frame = Frame { change, kind, count: word(24), body: &whole[HEAD_BYTES..] };
+    let frame = LogFrame { change, kind, count: word(24), body: &whole[HEAD_BYTES..] };
     Some((frame, end.checked_next_multiple_of(FRAME_ALIGN)?))
 }
 
-/// The checksum of a frame covers also which log of which part it is in: what an older log has left
-/// there, or what was copied from elsewhere, is no frame.
-fn sum_of(identity: &Identity, log_number: u64, frame: &[u8]) -> u64 {
+/// Computes the checksum of a frame. It also covers the file, the part and the number of the log, so
+/// that remains of an older log or bytes copied from elsewhere are not taken for a frame.
+fn sum_of(identity: &PartIdentity, log_number: u64, frame: &[u8]) -> u64 {
     let number = identity.number.to_le_bytes();
     let log_number = log_number.to_le_bytes();
     checksum(&[&identity.file, &number, &log_number, &frame[4..8], &frame[16..]])
 }
 
-impl Frame<'_> {
-    /// What it says; nothing if it is not what can be understood.
-    pub fn entries(&self) -> Option<Vec<Entry>> {
+impl LogFrame<'_> {
+    /// Decodes the entries; `None` if they are invalid.
+    pub fn entries(&self) -> Option<Vec<MapEntry>> {
         let mut entries = Vec::new();
         let mut rest = self.body;
         while !rest.is_empty() {
-            let (entry, later) = Entry::decode(rest)?;
+            let (entry, later) = MapEntry::decode(rest)?;
             entries.push(entry);
             rest = later;
         }
@@ -137,12 +136,12 @@ impl Frame<'_> {
 }
 
 const RECORD: u8 = 1;
-const GONE: u8 = 2;
-const NEXT: u8 = 3;
-const PLACE: u8 = 4;
+const REMOVED: u8 = 2;
+const NEXT_RECORD: u8 = 3;
+const LAST_PATH: u8 = 4;
 
-impl Entry {
-    /// Adds how it stands in a frame.
+impl MapEntry {
+    /// Appends the encoded entry to a frame.
     pub fn encode(&self, bytes: &mut Vec<u8>) {
         match self {
             Self::Record(record, block) => {
@@ -152,19 +151,19 @@ impl Entry {
                     bytes.extend_from_slice(&number.to_le_bytes());
                 }
             }
-            Self::Gone(record) => {
-                bytes.extend_from_slice(&[GONE, 0, 0, 0, 0, 0, 0, 0]);
+            Self::Removed(record) => {
+                bytes.extend_from_slice(&[REMOVED, 0, 0, 0, 0, 0, 0, 0]);
                 bytes.extend_from_slice(&record.to_le_bytes());
             }
-            Self::Next(record) => {
-                bytes.extend_from_slice(&[NEXT, 0, 0, 0, 0, 0, 0, 0]);
+            Self::NextRecord(record) => {
+                bytes.extend_from_slice(&[NEXT_RECORD, 0, 0, 0, 0, 0, 0, 0]);
                 bytes.extend_from_slice(&record.to_le_bytes());
             }
-            Self::Place(part, path) => {
+            Self::LastPath(part, path) => {
                 let path = &path[..path.len().min(PATH_LIMIT)];
-                // A path that is remembered is no longer than the limit, which two bytes hold.
+                // At most `PATH_LIMIT`, which fits into two bytes.
                 let len = u16::try_from(path.len()).unwrap_or(0).to_le_bytes();
-                bytes.extend_from_slice(&[PLACE, 0, len[0], len[1]]);
+                bytes.extend_from_slice(&[LAST_PATH, 0, len[0], len[1]]);
                 bytes.extend_from_slice(&part.to_le_bytes());
                 bytes.extend_from_slice(path);
                 bytes.resize(bytes.len().next_multiple_of(8), 0);
@@ -172,7 +171,7 @@ impl Entry {
         }
     }
 
-    /// The entry at the beginning of some bytes, and what follows it.
+    /// Decodes the entry at the beginning of some bytes; returns it with the bytes that follow.
     pub fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let head = bytes.first_chunk::<8>()?;
         let number = |at: usize| {
@@ -188,19 +187,19 @@ impl Entry {
                 };
                 let (total, start) = (number(16)?, number(24)?);
                 let block =
-                    Block { is_regular, total, start, len: number(32)?, offset: number(40)? };
+                    RecordBlock { is_regular, total, start, len: number(32)?, offset: number(40)? };
                 (Self::Record(number(8)?, block), 48)
             }
-            GONE => (Self::Gone(number(8)?), 16),
-            NEXT => (Self::Next(number(8)?), 16),
-            PLACE => {
+            REMOVED => (Self::Removed(number(8)?), 16),
+            NEXT_RECORD => (Self::NextRecord(number(8)?), 16),
+            LAST_PATH => {
                 let len = usize::from(u16::from_le_bytes([head[2], head[3]]));
                 if len > PATH_LIMIT {
                     return None;
                 }
                 let part = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
                 let path = bytes.get(8..8 + len)?.to_vec();
-                (Self::Place(part, path), (8 + len).next_multiple_of(8))
+                (Self::LastPath(part, path), (8 + len).next_multiple_of(8))
             }
             _ => return None,
         };

@@ -1,76 +1,77 @@
-//! The map of a part: which records there are, and where their blocks in this part are. It is what
-//! the frames of the log say, one after the other.
+//! The map of a part: which records exist, and where their blocks in this part are. Replaying the
+//! frames of the log yields it.
 
 use std::collections::BTreeMap;
 
-use super::frame::{Block, Entry, FRAME_ALIGN, FrameKind, decode};
-use super::superblock::{FIRST_SPACE, NoSuperblock, PAGE, SUPERBLOCKS, Superblock};
+use super::frame::{FRAME_ALIGN, LogFrameKind, MapEntry, RecordBlock, decode};
+use super::superblock::{FIRST_SPACE, PAGE, PartSuperblock, SUPERBLOCKS, SuperblockError};
 
-/// The most numbers that records may get: what an `int` of C holds.
+/// The largest number of a record: the largest `int` of C.
 pub const LAST_RECORD: u64 = i32::MAX as u64;
 
 /// The map of one part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartMap {
-    /// How many changes it has seen.
+    /// The number of the last change.
     pub change: u64,
-    /// The number that the next record gets.
+    /// The number of the next record.
     pub next: u64,
-    /// The records, with their blocks in this part.
-    pub records: BTreeMap<u64, Block>,
-    /// Where each part of the file was last.
-    pub places: BTreeMap<u32, Vec<u8>>,
+    /// The blocks in this part, by record.
+    pub records: BTreeMap<u64, RecordBlock>,
+    /// The last known path of each part of the file.
+    pub last_paths: BTreeMap<u32, Vec<u8>>,
 }
 
-/// What the frames of a log say.
+/// The map that the frames of a log yield, and where the log goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replayed {
+pub struct ReplayedLog {
     /// The map after the last whole frame.
     pub map: PartMap,
-    /// Where the last frame begins, if it is a change.
+    /// The offset of the last frame, if it is a change.
     pub last: Option<u64>,
-    /// Where the next frame goes.
+    /// The offset of the next frame.
     pub end: u64,
 }
 
 impl PartMap {
-    /// Everything, as entries.
-    pub fn entries(&self) -> Vec<Entry> {
-        let records = self.records.iter().map(|(record, block)| Entry::Record(*record, *block));
-        let places = self.places.iter().map(|(part, path)| Entry::Place(*part, path.clone()));
-        places.chain([Entry::Next(self.next)]).chain(records).collect()
+    /// The whole map as entries.
+    pub fn entries(&self) -> Vec<MapEntry> {
+        let records = self.records.iter().map(|(record, block)| MapEntry::Record(*record, *block));
+        let paths = self.last_paths.iter();
+        let paths = paths.map(|(part, path)| MapEntry::LastPath(*part, path.clone()));
+        paths.chain([MapEntry::NextRecord(self.next)]).chain(records).collect()
     }
 
-    /// Adds what an entry says; why that is impossible otherwise.
-    pub fn apply(&mut self, entry: &Entry) -> Result<(), String> {
+    /// Applies an entry; the error says why that is impossible.
+    pub fn apply(&mut self, entry: &MapEntry) -> Result<(), String> {
         match entry {
-            Entry::Record(record, block) => {
+            MapEntry::Record(record, block) => {
                 check_block(*record, block)?;
                 if self.records.insert(*record, *block).is_some() {
-                    return Err(format!("record {record} is made although it is there"));
+                    return Err(format!("it creates record {record}, which exists"));
                 }
                 self.next = self.next.max(record + 1);
             }
-            Entry::Gone(record) => {
+            MapEntry::Removed(record) => {
                 if self.records.remove(record).is_none() {
-                    return Err(format!("record {record} is removed although it is not there"));
+                    return Err(format!("it removes record {record}, which does not exist"));
                 }
             }
-            Entry::Next(next) => {
+            MapEntry::NextRecord(next) => {
                 if *next > LAST_RECORD + 1 {
-                    return Err(format!("{next} is no number of a record"));
+                    return Err(format!("{next} is not a valid record number"));
                 }
                 self.next = self.next.max(*next);
             }
-            Entry::Place(part, path) => {
-                self.places.insert(*part, path.clone());
+            MapEntry::LastPath(part, path) => {
+                self.last_paths.insert(*part, path.clone());
             }
         }
         Ok(())
     }
 }
 
-fn check_block(record: u64, block: &Block) -> Result<(), String> {
+fn check_block(record: u64, block: &RecordBlock) -> Result<(), String> {
     let is_inside = block.start.checked_add(block.len).is_some_and(|end| end <= block.total);
     let is_placed = if block.len == 0 {
         block.offset == 0
@@ -85,13 +86,13 @@ fn check_block(record: u64, block: &Block) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads the frames of a log. Whatever the bytes are, it ends with a map or with a sentence.
+/// Replays the frames of a log. Any bytes yield a map or an error text.
 ///
-/// A log ends where no whole frame follows. If frames follow later all the same, or if a change that
-/// is known to be complete is missing, something was damaged, and nothing is guessed.
-pub fn replay(superblock: &Superblock, log: &[u8]) -> Result<Replayed, String> {
-    let Superblock { identity, log_number, mark, .. } = superblock;
-    let mut replayed = Replayed { map: PartMap::default(), last: None, end: 0 };
+/// A log ends where no whole frame follows. It is damaged if a whole frame follows later, or if it
+/// ends before the change that the superblock names as complete.
+pub fn replay(superblock: &PartSuperblock, log: &[u8]) -> Result<ReplayedLog, String> {
+    let PartSuperblock { identity, log_number, mark, .. } = superblock;
+    let mut replayed = ReplayedLog { map: PartMap::default(), last: None, end: 0 };
     let mut at = 0;
     while let Some((frame, len)) =
         log.get(at..).and_then(|rest| decode(identity, *log_number, rest))
@@ -99,29 +100,29 @@ pub fn replay(superblock: &Superblock, log: &[u8]) -> Result<Replayed, String> {
         let is_first = at == 0;
         let map = &mut replayed.map;
         let is_next = match frame.kind {
-            FrameKind::Whole => is_first,
-            FrameKind::Change => !is_first && Some(frame.change) == map.change.checked_add(1),
+            LogFrameKind::Whole => is_first,
+            LogFrameKind::Change => !is_first && Some(frame.change) == map.change.checked_add(1),
         };
         let wrong = |what: &str| format!("the frame at byte {at} of the log {what}");
         if !is_next {
-            return Err(wrong(&format!("says change {} after {}", frame.change, map.change)));
+            return Err(wrong(&format!("has change {} after {}", frame.change, map.change)));
         }
-        let entries = frame.entries().ok_or_else(|| wrong("cannot be understood"))?;
+        let entries = frame.entries().ok_or_else(|| wrong("has invalid entries"))?;
         for entry in &entries {
             map.apply(entry).map_err(|why| wrong(&format!("is impossible: {why}")))?;
         }
         map.change = frame.change;
-        replayed.last = (frame.kind == FrameKind::Change).then_some(at as u64);
+        replayed.last = (frame.kind == LogFrameKind::Change).then_some(at as u64);
         at += len;
     }
     if at == 0 {
-        return Err("the log has no beginning".to_owned());
+        return Err("the log has no valid first frame".to_owned());
     }
     replayed.end = at as u64;
     let change = replayed.map.change;
-    let later = (at..log.len()).step_by(FRAME_ALIGN).skip(1).find_map(|place| {
-        let (frame, _) = log.get(place..).and_then(|rest| decode(identity, *log_number, rest))?;
-        Some((place, frame.change))
+    let later = (at..log.len()).step_by(FRAME_ALIGN).skip(1).find_map(|later| {
+        let (frame, _) = log.get(later..).and_then(|rest| decode(identity, *log_number, rest))?;
+        Some((later, frame.change))
     });
     if let Some((place, later)) = later {
         return Err(format!(
@@ -139,8 +140,8 @@ pub fn replay(superblock: &Superblock, log: &[u8]) -> Result<Replayed, String> {
     Ok(replayed)
 }
 
-/// No two things are at one place.
-fn check_space(superblock: &Superblock, map: &PartMap) -> Result<(), String> {
+/// Checks that the log and the blocks do not overlap.
+fn check_space(superblock: &PartSuperblock, map: &PartMap) -> Result<(), String> {
     let log = (superblock.log_start, superblock.log_start + superblock.log_len, 0);
     let blocks = map.records.iter().filter(|(_, block)| block.len > 0);
     let blocks = blocks.map(|(record, block)| (block.offset, block.offset + block.len, *record));
@@ -153,14 +154,14 @@ fn check_space(superblock: &Superblock, map: &PartMap) -> Result<(), String> {
                 record => format!("record {record}"),
             };
             let (one, other) = (name(pair[0].2), name(pair[1].2));
-            return Err(format!("{one} and {other} are both at byte {}", pair[1].0));
+            return Err(format!("{one} and {other} overlap at byte {}", pair[1].0));
         }
     }
     Ok(())
 }
 
-/// The map of a part whose bytes are in memory, or a sentence that says why there is none. This is
-/// what opening does with a part, for those who want to look at one without a job.
+/// Reads the map from the bytes of a part, as opening does; the error says why they have none. This
+/// lets a program inspect a part without a job.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -178,9 +179,9 @@ fn check_space(superblock: &Superblock, map: &PartMap) -> Result<(), String> {
 pub fn map_of_part(bytes: &[u8]) -> Result<PartMap, String> {
     let superblock = |at: u64| {
         let at = usize::try_from(at).unwrap_or(usize::MAX);
-        Superblock::of_bytes(bytes.get(at..).unwrap_or_default())
+        PartSuperblock::of_bytes(bytes.get(at..).unwrap_or_default())
     };
-    let superblock = Superblock::newest(superblock(SUPERBLOCKS[0]), superblock(SUPERBLOCKS[1]))
+    let superblock = PartSuperblock::newest(superblock(SUPERBLOCKS[0]), superblock(SUPERBLOCKS[1]))
         .map_err(|why| why.to_string())?;
     let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
     let (start, end) =
@@ -190,14 +191,18 @@ pub fn map_of_part(bytes: &[u8]) -> Result<PartMap, String> {
     Ok(replayed.map)
 }
 
-impl std::fmt::Display for NoSuperblock {
+impl std::fmt::Display for SuperblockError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Foreign => write!(f, "this is no part of a record file"),
-            Self::Damaged => write!(f, "both copies of its first page are damaged"),
+            Self::Foreign => write!(f, "this file is not a part of a record file"),
+            Self::Damaged => write!(f, "both superblocks of the part are damaged"),
             Self::Newer(version) => {
                 let known = super::superblock::VERSION;
-                write!(f, "it has version {version} of the format; this program knows {known}")
+                write!(
+                    f,
+                    "the part has version {version} of the format, and this program knows version \
+                     {known}; use a newer Pario"
+                )
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Where the bytes of a part are: a file, or in tests a memory that fails when it is told to.
+//! The medium that stores a part: a file, or in tests memory that fails at a chosen operation.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -6,31 +6,31 @@ use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 
-/// Everything that is done to a part beyond reading and writing records. A write that was not
-/// followed by a sync may be lost in a power failure, in whole or in part, and in any order.
-pub trait Medium {
-    /// Reads all of it, or fails.
+/// The operations on a part other than reads and writes of records. A power failure may lose writes
+/// that no sync has followed, in whole or in part and in any order.
+pub trait PartMedium {
+    /// Fills the buffer, or fails.
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()>;
-    /// Writes all of it.
+    /// Writes the whole buffer, or fails.
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
-    /// Everything written before survives a power failure.
+    /// Makes everything durable that was written before.
     fn sync(&self) -> io::Result<()>;
-    /// How long it is.
+    /// The length in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// Makes it longer, with zeros that take no space.
+    /// Extends the medium with zeros that take no space.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Takes space, so that writing there cannot fail for want of it.
+    /// Allocates space, so that a later write there does not fail for lack of it.
     fn reserve(&self, at: u64, len: u64) -> io::Result<()>;
-    /// Whether something was ever written there. Whoever does not know says yes.
+    /// Whether the range may hold written bytes.
     fn has_data(&self, at: u64, len: u64) -> bool;
-    /// Makes everything there zero, and gives the space back if that is possible.
+    /// Makes the range zero, and frees its space if possible.
     fn clear(&self, at: u64, len: u64) -> io::Result<()>;
 }
 
-/// Bytes of zeros that are written at once where space cannot be given back.
+/// Zeros per write where the file system cannot punch holes.
 const ZEROS: usize = 256 << 10;
 
-impl Medium for File {
+impl PartMedium for File {
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
         self.read_exact_at(bytes, at)
     }
@@ -53,10 +53,10 @@ impl Medium for File {
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         match fallocate(self, FallocateFlags::empty(), at, len) {
-            // Such a file system has nothing to reserve with.
+            // The file system cannot reserve space.
             Err(rustix::io::Errno::OPNOTSUPP) => {
                 let end = at.saturating_add(len);
-                if Medium::len(self)? < end { Self::set_len(self, end) } else { Ok(()) }
+                if PartMedium::len(self)? < end { Self::set_len(self, end) } else { Ok(()) }
             }
             result => Ok(result?),
         }
@@ -65,7 +65,7 @@ impl Medium for File {
     fn has_data(&self, at: u64, len: u64) -> bool {
         match seek(self, SeekFrom::Data(at)) {
             Ok(found) => found < at.saturating_add(len),
-            // Nothing from there on.
+            // The rest of the file is a hole.
             Err(rustix::io::Errno::NXIO) => false,
             Err(_) => true,
         }
@@ -87,7 +87,7 @@ impl Medium for File {
     }
 }
 
-/// Whether an error of reading says that the file ends before.
+/// Whether a read failed because the medium ends before it.
 pub fn is_end(error: &io::Error) -> bool {
     error.kind() == ErrorKind::UnexpectedEof
 }

@@ -1,49 +1,52 @@
-//! A part of a record file: one local file, which knows what it is a part of, which records there are
-//! and where their blocks are. docs/record-format.md draws it byte by byte.
+//! A part of a record file: one local file that stores which record file it belongs to, which records
+//! exist, and where their blocks are. docs/record-format.md draws it byte by byte.
 //!
-//! The map is a log of frames. A change is one frame, written and synced; a crash leaves it out or
-//! in. When the log is full, the whole map is written to a new one elsewhere in the file, and then
-//! the superblocks point there. Nothing that the superblocks or the log on the disk point to is
-//! overwritten before something newer is durable.
+//! The map is a log of frames. A change is one frame, written and synced; after a crash the frame is
+//! whole or absent. When the log is full, the part writes the whole map to a new log elsewhere in the
+//! file, and then points the superblocks to it. No byte that the superblocks or the log on the disk
+//! refer to is overwritten before its replacement is durable.
 
 mod frame;
+mod free_space;
 mod map;
 mod medium;
-mod space;
 mod superblock;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::io;
 
-pub use frame::{Block, Entry, PATH_LIMIT};
+pub use frame::{MapEntry, PATH_LIMIT, RecordBlock};
 pub use map::{LAST_RECORD, PartMap, map_of_part};
-pub use medium::Medium;
-pub use superblock::Identity;
+pub use medium::PartMedium;
+pub use superblock::PartIdentity;
 
-use frame::{FrameKind, encode};
-use map::{Replayed, replay};
+use frame::{LogFrameKind, encode};
+use free_space::FreeSpace;
+use map::{ReplayedLog, replay};
 use medium::is_end;
-use space::Space;
-use superblock::{FIRST_SPACE, NoSuperblock, PAGE, SUPERBLOCK_BYTES, SUPERBLOCKS, Superblock};
+use superblock::{
+    FIRST_SPACE, PAGE, PartSuperblock, SUPERBLOCK_BYTES, SUPERBLOCKS, SuperblockError,
+};
 
-/// The length of the first log, and of none that comes later less.
-const LOG_BYTES: u64 = if cfg!(test) { 4 << 10 } else { 64 << 10 };
-/// A new log is so many times as long as what is in it.
-const LOG_ROOM: u64 = 4;
-/// A part becomes longer by at least so much, so that this happens rarely.
-const GROWTH: u64 = if cfg!(test) { 8 << 10 } else { 1 << 20 };
+/// The smallest length of a log.
+const LOG_BYTES_MIN: u64 = if cfg!(test) { 4 << 10 } else { 64 << 10 };
+/// The length of a new log, as a multiple of its content.
+const LOG_ROOM_FACTOR: u64 = 4;
+/// The smallest number of bytes by which a part grows, so that it rarely has to grow.
+const GROWTH_BYTES_MIN: u64 = if cfg!(test) { 8 << 10 } else { 1 << 20 };
 
-/// Why a part cannot be used.
+/// The reason why a call on a part failed.
 #[derive(Debug)]
 pub enum PartError {
-    /// The system refuses.
+    /// A system call failed.
     System(io::Error),
-    /// The bytes are not those of a part, or not whole.
+    /// The file is not a part, or a damaged one.
     Damaged(String),
-    /// There is no place for so much.
+    /// The part cannot grow as much as the call needs.
     Full(String),
-    /// A write or a sync has failed before.
+    /// An earlier write or sync has failed.
     Broken,
 }
 
@@ -53,41 +56,47 @@ impl From<io::Error> for PartError {
     }
 }
 
-/// A part that can be changed.
+/// An open part.
 #[derive(Debug)]
 pub struct Part<M> {
     medium: M,
-    superblock: Superblock,
+    superblock: PartSuperblock,
     map: PartMap,
-    /// Where the last change begins in the log.
+    /// The offset in the log at which the frame of the last change begins.
     last: Option<u64>,
-    /// Where the next frame goes in the log.
+    /// The offset in the log at which the next frame goes.
     end: u64,
-    space: Space,
-    /// Something was made zero that may be there again after a power failure.
+    space: FreeSpace,
+    /// Whether bytes were cleared that a power failure could restore.
     is_clear_unsynced: bool,
-    /// A write or a sync of the map has failed: nobody knows what is on the disk, and nothing more
-    /// is written.
+    /// Whether a write or a sync of the map has failed. The content of the disk is then unknown, and
+    /// the part writes nothing more.
     is_broken: bool,
 }
 
-/// A change that has its place in the part, and is not in the log yet.
+/// A change that has its space in the part and is not in the log yet.
 #[derive(Debug)]
 #[must_use]
-pub struct Prepared {
-    entries: Vec<Entry>,
+pub struct PreparedChange {
+    entries: Vec<MapEntry>,
     frame: Vec<u8>,
 }
 
-impl<M: Medium> Part<M> {
-    /// Makes a part where nothing is. It is durable when this returns.
-    pub fn create(medium: M, identity: Identity, places: Vec<Vec<u8>>) -> Result<Self, PartError> {
-        let places: std::collections::BTreeMap<u32, Vec<u8>> = (0..).zip(places).collect();
-        let map = PartMap { change: 0, next: 1, places, ..PartMap::default() };
-        let frame = encode(&identity, 1, 0, FrameKind::Whole, &map.entries()).ok_or_else(full)?;
+impl<M: PartMedium> Part<M> {
+    /// Creates a part on an empty medium, with the paths of all parts. The part is durable when this
+    /// returns.
+    pub fn create(
+        medium: M,
+        identity: PartIdentity,
+        last_paths: Vec<Vec<u8>>,
+    ) -> Result<Self, PartError> {
+        let last_paths: BTreeMap<u32, Vec<u8>> = (0..).zip(last_paths).collect();
+        let map = PartMap { change: 0, next: 1, last_paths, ..PartMap::default() };
+        let frame =
+            encode(&identity, 1, 0, LogFrameKind::Whole, &map.entries()).ok_or_else(full)?;
         let end = frame.len() as u64;
-        let log_len = (end * LOG_ROOM).max(LOG_BYTES).next_multiple_of(PAGE);
-        let superblock = Superblock {
+        let log_len = (end * LOG_ROOM_FACTOR).max(LOG_BYTES_MIN).next_multiple_of(PAGE);
+        let superblock = PartSuperblock {
             identity,
             generation: 1,
             log_start: FIRST_SPACE,
@@ -101,7 +110,7 @@ impl<M: Medium> Part<M> {
             medium.write_at(&superblock.to_bytes(), at)?;
         }
         medium.sync()?;
-        let space = Space::of(&superblock, &map);
+        let space = FreeSpace::of(&superblock, &map);
         Ok(Self {
             medium,
             superblock,
@@ -114,64 +123,67 @@ impl<M: Medium> Part<M> {
         })
     }
 
-    /// Reads a part, and checks all that can be checked.
+    /// Opens a part, and checks its superblocks, its log and its length.
     pub fn open(medium: M) -> Result<Self, PartError> {
         let superblock = superblock_of(&medium)?;
         let too_short = |error: io::Error| match is_end(&error) {
-            true => PartError::Damaged("it ends before its map does".to_owned()),
+            true => PartError::Damaged("the part ends before its log does".to_owned()),
             false => PartError::System(error),
         };
         let len = medium.len()?;
         if superblock.log_start + superblock.log_len > len {
-            return Err(PartError::Damaged("it ends before its map does".to_owned()));
+            return Err(PartError::Damaged("the part ends before its log does".to_owned()));
         }
         let log_len = usize::try_from(superblock.log_len).map_err(|_| full())?;
         let mut log = vec![0; log_len];
         medium.read_at(&mut log, superblock.log_start).map_err(too_short)?;
-        let Replayed { map, last, end } = replay(&superblock, &log).map_err(PartError::Damaged)?;
-        let space = Space::of(&superblock, &map);
+        let ReplayedLog { map, last, end } =
+            replay(&superblock, &log).map_err(PartError::Damaged)?;
+        let space = FreeSpace::of(&superblock, &map);
         let needed = map.records.values().map(|block| block.offset + block.len).max();
         if needed.is_some_and(|needed| needed > len) {
-            let text = format!("it has {len} bytes, and its records need {}", needed.unwrap_or(0));
+            let needed = needed.unwrap_or(0);
+            let text = format!("the part has {len} bytes, and its records need {needed}");
             return Err(PartError::Damaged(text));
         }
-        // Nobody knows what was synced before.
+        // The process that had the part open may not have synced what it cleared.
         let is_clear_unsynced = true;
         let is_broken = false;
         Ok(Self { medium, superblock, map, last, end, space, is_clear_unsynced, is_broken })
     }
 
-    /// What it is a part of.
-    pub fn identity(&self) -> &Identity {
+    /// The record file and the number of the part.
+    pub fn identity(&self) -> &PartIdentity {
         &self.superblock.identity
     }
 
-    /// Its map.
+    /// The map as of the last change.
     pub fn map(&self) -> &PartMap {
         &self.map
     }
 
-    /// Where its bytes are.
+    /// The medium that stores the part.
     #[cfg(test)]
     pub fn medium(&self) -> &M {
         &self.medium
     }
 
-    /// Finds places for the blocks of new records, and gives them. They read as zeros.
+    /// Reserves space for the blocks of new records, and returns their offsets. The blocks read as
+    /// zeros.
     pub fn prepare_records(
         &mut self,
-        new: &[(u64, Block)],
-    ) -> Result<(Prepared, Vec<u64>), PartError> {
+        new: &[(u64, RecordBlock)],
+    ) -> Result<(PreparedChange, Vec<u64>), PartError> {
         self.check()?;
-        let mut blocks: Vec<(u64, Block)> = Vec::with_capacity(new.len());
+        let mut blocks: Vec<(u64, RecordBlock)> = Vec::with_capacity(new.len());
         for (record, block) in new {
             let Some(offset) = self.space.take(block.len) else {
                 self.give_back(blocks.iter().map(|(_, block)| *block));
                 return Err(full());
             };
-            blocks.push((*record, Block { offset, ..*block }));
+            blocks.push((*record, RecordBlock { offset, ..*block }));
         }
-        let entries = blocks.iter().map(|(record, block)| Entry::Record(*record, *block));
+        let entries = blocks.iter().map(|(record, block)| MapEntry::Record(*record, *block));
         let prepared = self.clear(&blocks).and_then(|()| self.prepare(entries.collect()));
         match prepared {
             Ok(prepared) => Ok((prepared, blocks.iter().map(|(_, block)| block.offset).collect())),
@@ -182,8 +194,8 @@ impl<M: Medium> Part<M> {
         }
     }
 
-    /// Makes sure that blocks are there, and are zeros also after a power failure.
-    fn clear(&mut self, blocks: &[(u64, Block)]) -> Result<(), PartError> {
+    /// Makes sure that the part covers the blocks, and that they are zero even after a power failure.
+    fn clear(&mut self, blocks: &[(u64, RecordBlock)]) -> Result<(), PartError> {
         let len = self.medium.len()?;
         for (_, block) in blocks.iter().filter(|(_, block)| block.len > 0) {
             if block.offset < len && self.medium.has_data(block.offset, block.len) {
@@ -192,7 +204,8 @@ impl<M: Medium> Part<M> {
             }
         }
         if self.space.end() > len {
-            let longer = self.space.end().max(len.saturating_add(GROWTH.max(len / 8)));
+            let growth = GROWTH_BYTES_MIN.max(len / 8);
+            let longer = self.space.end().max(len.saturating_add(growth));
             self.medium.set_len(longer)?;
             self.is_clear_unsynced = true;
         }
@@ -202,30 +215,30 @@ impl<M: Medium> Part<M> {
         Ok(())
     }
 
-    /// Gets a change ready that is not about places: after this it cannot fail for want of space.
-    pub fn prepare(&mut self, entries: Vec<Entry>) -> Result<Prepared, PartError> {
+    /// Prepares a change that needs no blocks. Its commit cannot fail for lack of space.
+    pub fn prepare(&mut self, entries: Vec<MapEntry>) -> Result<PreparedChange, PartError> {
         self.check()?;
         let frame = |part: &Self| {
-            let Superblock { identity, log_number, .. } = &part.superblock;
+            let PartSuperblock { identity, log_number, .. } = &part.superblock;
             let change = part.map.change + 1;
-            encode(identity, *log_number, change, FrameKind::Change, &entries).ok_or_else(full)
+            encode(identity, *log_number, change, LogFrameKind::Change, &entries).ok_or_else(full)
         };
         let mut bytes = frame(self)?;
         if self.end + bytes.len() as u64 > self.superblock.log_len {
             self.renew_log(bytes.len() as u64)?;
             bytes = frame(self)?;
         }
-        Ok(Prepared { entries, frame: bytes })
+        Ok(PreparedChange { entries, frame: bytes })
     }
 
-    /// Writes the whole map to a new log, with room for more.
+    /// Writes the whole map to a new log, with room for `more` bytes and for later frames.
     fn renew_log(&mut self, more: u64) -> Result<(), PartError> {
         let number = self.superblock.log_number + 1;
         let identity = self.superblock.identity;
         let whole =
-            encode(&identity, number, self.map.change, FrameKind::Whole, &self.map.entries());
+            encode(&identity, number, self.map.change, LogFrameKind::Whole, &self.map.entries());
         let whole = whole.ok_or_else(full)?;
-        let len = (whole.len() as u64 + more).saturating_mul(LOG_ROOM).max(LOG_BYTES);
+        let len = (whole.len() as u64 + more).saturating_mul(LOG_ROOM_FACTOR).max(LOG_BYTES_MIN);
         let len = len.next_multiple_of(PAGE);
         let start = self.space.take(len).ok_or_else(full)?;
         let reserved = self.medium.reserve(start, len);
@@ -235,7 +248,7 @@ impl<M: Medium> Part<M> {
         }
         self.sync()?;
         let old = self.superblock;
-        let new = Superblock { log_start: start, log_len: len, log_number: number, ..old };
+        let new = PartSuperblock { log_start: start, log_len: len, log_number: number, ..old };
         self.write_superblocks(new)?;
         self.space.give_back(old.log_start, old.log_len);
         self.end = whole.len() as u64;
@@ -243,9 +256,9 @@ impl<M: Medium> Part<M> {
         Ok(())
     }
 
-    /// Replaces one copy, then the other. The new superblock is durable when this returns.
-    fn write_superblocks(&mut self, new: Superblock) -> Result<(), PartError> {
-        let new = Superblock { generation: self.superblock.generation + 1, ..new };
+    /// Replaces one copy of the superblock, then the other. The new one is durable when this returns.
+    fn write_superblocks(&mut self, new: PartSuperblock) -> Result<(), PartError> {
+        let new = PartSuperblock { generation: self.superblock.generation + 1, ..new };
         for at in SUPERBLOCKS {
             self.write(&new.to_bytes(), at)?;
             self.sync()?;
@@ -254,22 +267,22 @@ impl<M: Medium> Part<M> {
         Ok(())
     }
 
-    /// Gives places back that were prepared for a change that will not be.
-    pub fn abandon(&mut self, prepared: &Prepared) {
+    /// Frees the space of a prepared change that will not be committed.
+    pub fn abandon(&mut self, prepared: &PreparedChange) {
         let blocks = prepared.entries.iter().filter_map(|entry| match entry {
-            Entry::Record(_, block) => Some(*block),
+            MapEntry::Record(_, block) => Some(*block),
             _ => None,
         });
         self.give_back(blocks);
     }
 
-    fn give_back(&mut self, blocks: impl Iterator<Item = Block>) {
+    fn give_back(&mut self, blocks: impl Iterator<Item = RecordBlock>) {
         blocks.for_each(|block| self.space.give_back(block.offset, block.len));
     }
 
-    /// Writes a change. It is durable in this part when this returns. If it fails, nobody knows
-    /// whether the change is in the log: the part must be opened again.
-    pub fn commit(&mut self, prepared: &Prepared) -> Result<(), PartError> {
+    /// Writes a change. The change is durable in this part when this returns. If this fails, the
+    /// change may or may not be in the log: the part must be opened again.
+    pub fn commit(&mut self, prepared: &PreparedChange) -> Result<(), PartError> {
         self.check()?;
         self.write(&prepared.frame, self.superblock.log_start + self.end)?;
         self.sync()?;
@@ -277,10 +290,10 @@ impl<M: Medium> Part<M> {
         self.end += prepared.frame.len() as u64;
         self.map.change += 1;
         for entry in &prepared.entries {
-            if let Entry::Gone(record) = entry {
-                // Its space is used again when all parts know that it is gone.
-                let gone = self.map.records.remove(record);
-                debug_assert!(gone.is_some(), "who prepares has looked");
+            if let MapEntry::Removed(record) = entry {
+                // `release` frees its space when all parts have removed the record.
+                let removed = self.map.records.remove(record);
+                debug_assert!(removed.is_some(), "the caller prepares only records that exist");
             } else {
                 self.map.apply(entry).map_err(PartError::Damaged)?;
             }
@@ -288,10 +301,10 @@ impl<M: Medium> Part<M> {
         Ok(())
     }
 
-    /// Space of records that are gone, in all parts, may be used again.
-    pub fn release(&mut self, blocks: &[Block]) {
+    /// Frees the blocks of records that all parts have removed.
+    pub fn release(&mut self, blocks: &[RecordBlock]) {
         for block in blocks.iter().filter(|block| block.len > 0) {
-            // Whoever gets it clears it, whether this works or not.
+            // An error does not matter: `clear` makes the block zero before a record gets it.
             if self.medium.clear(block.offset, block.len).is_ok() {
                 self.is_clear_unsynced = true;
             }
@@ -299,10 +312,11 @@ impl<M: Medium> Part<M> {
         }
     }
 
-    /// Takes the last change out of the log again: not all parts have it.
+    /// Removes the last change from the log, because not all parts have it.
     pub fn undo(mut self) -> Result<Self, PartError> {
         let Some(last) = self.last else {
-            let text = "its last change is not in the other parts, and cannot be undone";
+            let text = "the other parts do not have the last change of this one, and its log cannot \
+                        undo it";
             return Err(PartError::Damaged(text.to_owned()));
         };
         let len = usize::try_from(self.end - last).map_err(|_| full())?;
@@ -311,7 +325,7 @@ impl<M: Medium> Part<M> {
         Self::open(self.medium)
     }
 
-    /// Everything that was written survives a power failure when this returns.
+    /// Makes everything durable that was written before.
     pub fn sync(&mut self) -> Result<(), PartError> {
         self.check()?;
         let synced = self.medium.sync();
@@ -320,7 +334,7 @@ impl<M: Medium> Part<M> {
         Ok(synced?)
     }
 
-    /// Writes something of the map.
+    /// Writes bytes of the map or of a superblock.
     fn write(&mut self, bytes: &[u8], at: u64) -> Result<(), PartError> {
         let written = self.medium.write_at(bytes, at);
         self.is_broken |= written.is_err();
@@ -331,39 +345,41 @@ impl<M: Medium> Part<M> {
         if self.is_broken { Err(PartError::Broken) } else { Ok(()) }
     }
 
-    /// Notes that all parts have all changes up to the last one.
+    /// Stores in the superblocks that all parts have all changes up to the last one.
     pub fn mark(&mut self) -> Result<(), PartError> {
         self.check()?;
         if self.superblock.mark == self.map.change {
             return Ok(());
         }
-        self.write_superblocks(Superblock { mark: self.map.change, ..self.superblock })
+        self.write_superblocks(PartSuperblock { mark: self.map.change, ..self.superblock })
     }
 }
 
-/// What a file is a part of, without reading more than its first pages.
-pub fn identity_of(medium: &impl Medium) -> Result<Identity, PartError> {
+/// Reads the identity of a part from its first pages.
+pub fn identity_of(medium: &impl PartMedium) -> Result<PartIdentity, PartError> {
     superblock_of(medium).map(|superblock| superblock.identity)
 }
 
-fn superblock_of(medium: &impl Medium) -> Result<Superblock, PartError> {
+fn superblock_of(medium: &impl PartMedium) -> Result<PartSuperblock, PartError> {
     let read = |at: u64| {
         let mut bytes = [0; SUPERBLOCK_BYTES];
         match medium.read_at(&mut bytes, at) {
-            Ok(()) => Ok(Superblock::of_bytes(&bytes)),
-            Err(error) if is_end(&error) => Ok(Err(NoSuperblock::Foreign)),
+            Ok(()) => Ok(PartSuperblock::of_bytes(&bytes)),
+            Err(error) if is_end(&error) => Ok(Err(SuperblockError::Foreign)),
             Err(error) => Err(error),
         }
     };
-    let newest = Superblock::newest(read(SUPERBLOCKS[0])?, read(SUPERBLOCKS[1])?);
+    let newest = PartSuperblock::newest(read(SUPERBLOCKS[0])?, read(SUPERBLOCKS[1])?);
     newest.map_err(|why| PartError::Damaged(why.to_string()))
 }
 
 fn full() -> PartError {
-    PartError::Full("a part cannot become so long".to_owned())
+    let text = "the part would become longer than its format allows (2^62 bytes); create smaller \
+                records";
+    PartError::Full(text.to_owned())
 }
 
-/// The one checksum of record files: CRC-64/NVME.
+/// Computes the checksum of record files, CRC-64/NVME.
 fn checksum(pieces: &[&[u8]]) -> u64 {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
     pieces.iter().for_each(|piece| digest.update(piece));

@@ -1,5 +1,5 @@
-//! The two first pages of a part: what it is a part of, and where its log is. Both say the same, and
-//! are written one after the other, so that one of them is always whole.
+//! The superblock, in the first two pages of a part: the identity of the part, and the location of
+//! its log. The two copies are written one after the other, so that one of them is always whole.
 
 use super::checksum;
 
@@ -7,60 +7,59 @@ use super::checksum;
 pub const MAGIC: [u8; 8] = *b"PARIOREC";
 /// The version of the format.
 pub const VERSION: u16 = 1;
-/// Bytes of a superblock that mean something.
+/// The used bytes of a superblock.
 pub const SUPERBLOCK_BYTES: usize = 96;
-/// Where the two superblocks are.
+/// The offsets of the two superblocks.
 pub const SUPERBLOCKS: [u64; 2] = [0, 4096];
-/// Where everything else begins.
+/// The first offset for the log and for blocks.
 pub const FIRST_SPACE: u64 = 8192;
 /// The log and the blocks of records begin at multiples of this.
 pub const PAGE: u64 = 4096;
-/// Parts that a file may have: as many as a team has processes.
+/// The largest number of parts of a file: that of the processes of a team.
 pub const PARTS_LIMIT: u32 = 4096;
 
-/// What a part is a part of. It stays the same as long as the part exists.
+/// The record file of a part, and its number there. It never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// The record file: the same in all its parts, and in no other file.
+pub struct PartIdentity {
+    /// The random id of the record file, the same in all its parts.
     pub file: [u8; 16],
-    /// Which part this is.
+    /// The number of this part.
     pub number: u32,
-    /// How many parts there are.
+    /// The number of parts.
     pub parts: u32,
-    /// When the file was made, in seconds since 1970.
+    /// The time of the file's creation, in seconds since 1970.
     pub created: u64,
 }
 
-/// What stands in the first two pages.
+/// The content of the first two pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Superblock {
-    /// What this is a part of.
-    pub identity: Identity,
-    /// How often the superblock was written: the larger one of two counts.
+pub struct PartSuperblock {
+    pub identity: PartIdentity,
+    /// The number of times the superblock was written. Of two valid copies the larger one counts.
     pub generation: u64,
-    /// Where the log begins.
+    /// The offset of the log.
     pub log_start: u64,
-    /// How long it may become.
+    /// The length that the log may reach.
     pub log_len: u64,
-    /// Which log of this part it is.
+    /// The number of the log among all logs that this part has had.
     pub log_number: u64,
-    /// A change that is in all parts, durably: a log that ends before it is damaged.
+    /// A change that is durable in all parts: a log that ends before it is damaged.
     pub mark: u64,
 }
 
-/// Why bytes are no superblock.
+/// The reason why bytes are not a valid superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoSuperblock {
-    /// The bytes say nothing of the kind.
+pub enum SuperblockError {
+    /// The magic number is missing: the file is not a part.
     Foreign,
-    /// The checksum is wrong, or what it covers is impossible.
+    /// The checksum is wrong, or a field has an impossible value.
     Damaged,
-    /// It was written by a newer program.
+    /// A newer program has written this version.
     Newer(u16),
 }
 
-impl Superblock {
-    /// How it stands on the disk.
+impl PartSuperblock {
+    /// Encodes the superblock.
     pub fn to_bytes(self) -> [u8; SUPERBLOCK_BYTES] {
         let mut bytes = [0; SUPERBLOCK_BYTES];
         let Self { identity, generation, log_start, log_len, log_number, mark } = self;
@@ -78,20 +77,20 @@ impl Superblock {
         bytes
     }
 
-    /// What stands on the disk.
-    pub fn of_bytes(bytes: &[u8]) -> Result<Self, NoSuperblock> {
+    /// Decodes and checks a superblock.
+    pub fn of_bytes(bytes: &[u8]) -> Result<Self, SuperblockError> {
         let Some(bytes) = bytes.first_chunk::<SUPERBLOCK_BYTES>() else {
-            return Err(NoSuperblock::Foreign);
+            return Err(SuperblockError::Foreign);
         };
         if bytes[..8] != MAGIC {
-            return Err(NoSuperblock::Foreign);
+            return Err(SuperblockError::Foreign);
         }
         if number(bytes, 8) != checksum(&[&bytes[16..]]) {
-            return Err(NoSuperblock::Damaged);
+            return Err(SuperblockError::Damaged);
         }
         let version = u16::from_le_bytes([bytes[16], bytes[17]]);
         if version != VERSION {
-            return Err(NoSuperblock::Newer(version));
+            return Err(SuperblockError::Newer(version));
         }
         let mut file = [0; 16];
         file.copy_from_slice(&bytes[32..48]);
@@ -100,7 +99,7 @@ impl Superblock {
             u32::from_le_bytes([halves[at], halves[at + 1], halves[at + 2], halves[at + 3]])
         };
         let identity =
-            Identity { file, number: half(0), parts: half(4), created: number(bytes, 48) };
+            PartIdentity { file, number: half(0), parts: half(4), created: number(bytes, 48) };
         let superblock = Self {
             identity,
             generation: number(bytes, 56),
@@ -114,31 +113,30 @@ impl Superblock {
             && superblock.log_start >= FIRST_SPACE
             && superblock.log_start.is_multiple_of(PAGE)
             && superblock.log_start.checked_add(superblock.log_len).is_some();
-        if is_possible { Ok(superblock) } else { Err(NoSuperblock::Damaged) }
+        if is_possible { Ok(superblock) } else { Err(SuperblockError::Damaged) }
     }
 
-    /// The one of two that counts.
+    /// Chooses the valid copy with the larger generation.
     pub fn newest(
-        one: Result<Self, NoSuperblock>,
-        other: Result<Self, NoSuperblock>,
-    ) -> Result<Self, NoSuperblock> {
+        one: Result<Self, SuperblockError>,
+        other: Result<Self, SuperblockError>,
+    ) -> Result<Self, SuperblockError> {
         match (one, other) {
             (Ok(one), Ok(other)) if other.generation > one.generation => Ok(other),
             (Ok(one), _) => Ok(one),
             (_, Ok(other)) => Ok(other),
-            // What is known best: who has written it, then that somebody has.
-            (Err(NoSuperblock::Newer(version)), _) | (_, Err(NoSuperblock::Newer(version))) => {
-                Err(NoSuperblock::Newer(version))
+            // Of two errors, the one that says most about the file.
+            (Err(SuperblockError::Newer(version)), _)
+            | (_, Err(SuperblockError::Newer(version))) => Err(SuperblockError::Newer(version)),
+            (Err(SuperblockError::Damaged), _) | (_, Err(SuperblockError::Damaged)) => {
+                Err(SuperblockError::Damaged)
             }
-            (Err(NoSuperblock::Damaged), _) | (_, Err(NoSuperblock::Damaged)) => {
-                Err(NoSuperblock::Damaged)
-            }
-            _ => Err(NoSuperblock::Foreign),
+            _ => Err(SuperblockError::Foreign),
         }
     }
 }
 
-/// Eight bytes that are there, as a number.
+/// Reads eight bytes as a number.
 fn number(bytes: &[u8; SUPERBLOCK_BYTES], at: usize) -> u64 {
     let mut eight = [0; 8];
     eight.copy_from_slice(&bytes[at..at + 8]);

@@ -1,4 +1,4 @@
-//! Ranks that add to the same numbers at the same time.
+//! Concurrent accumulations of several ranks to the same numbers.
 
 use pario_records::RecordFile;
 
@@ -6,13 +6,13 @@ use crate::range::bytes;
 use crate::ranks::{EVERY_WAY, Machines, spread, together};
 
 #[test]
-fn nothing_is_lost_however_the_record_is_cut() {
+fn no_update_is_lost_for_any_block_sizes() {
     EVERY_WAY.into_iter().for_each(add_to_all);
 }
 
 fn add_to_all(machines: Machines) {
     let dir = tempfile::tempdir().unwrap();
-    // Blocks that end in the middle of numbers, and numbers that begin anywhere.
+    // Blocks that end in the middle of a number, and numbers at odd offsets.
     let sizes = [3, 70_001, 0, 65_536 * 2 + 5];
     let len: u64 = sizes.iter().sum();
     let count = usize::try_from((len - 1) / 8).unwrap();
@@ -53,7 +53,7 @@ fn add_to_all(machines: Machines) {
     });
 }
 
-/// One number, half of which is in one part and half in the other.
+/// Accumulations to one number that lies half in one part and half in another.
 #[test]
 fn all_add_to_one_number_at_once() {
     add_to_one(Machines::One, 2000);
@@ -88,7 +88,7 @@ fn memory_may_have_gaps() {
         let expected: Vec<u8> = [2_u32, 4, 6].iter().flat_map(|n| n.to_ne_bytes()).collect();
         assert_eq!(found.as_slice(), expected);
         let error = file.accumulate(&[1_u32, 2], 1, record, 0..10).unwrap_err().to_string();
-        assert!(error.contains("no whole number of numbers of 4 bytes"), "{error}");
+        assert!(error.contains("are 10 bytes, which is not a multiple of 4"), "{error}");
         let error = file.accumulate(&[1_u32, 2], 1, record, 0..12).unwrap_err().to_string();
         assert!(error.contains("are 3 numbers of 4 bytes"), "{error}");
     });

@@ -1,4 +1,4 @@
-//! What cannot be done is refused in sentences, by all ranks alike, and the file goes on.
+//! Errors name what failed and why, are the same on all ranks, and leave the file usable.
 
 use pario_records::{NewRecord, RecordError, RecordFile, RecordId};
 use pario_team::TeamError;
@@ -6,7 +6,7 @@ use pario_team::TeamError;
 use crate::ranks::{EVERY_WAY, Machines, spread, together};
 
 #[test]
-fn ranges_and_records_that_are_not_there_are_refused() {
+fn wrong_ranges_and_records_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     together(1, |team| {
         let file = RecordFile::create(&team, dir.path().join("file")).unwrap();
@@ -22,20 +22,21 @@ fn ranges_and_records_that_are_not_there_are_refused() {
             assert!(matches!(error, Err(RecordError::Invalid(_))), "{error:?}");
         }
         let error = file.write(&[1], record, 0..4).unwrap_err().to_string();
-        assert!(error.contains("are 4 bytes of memory, and 1 were given"), "{error}");
+        assert!(error.contains("need 4 bytes of memory at a stride of 1; the caller gave 1"));
         let error = file.write_strided(&[1], 0, record, 0..1).unwrap_err().to_string();
         assert!(error.contains("a stride of 0"), "{error}");
         let missing = RecordId::of_number(77);
         let error = file.read(&mut [0], missing, 0..1).unwrap_err();
-        assert_eq!(error, RecordError::NotFound("there is no record 77 in this file".to_owned()));
+        let text = "record 77 does not exist in this record file".to_owned();
+        assert_eq!(error, RecordError::NotFound(text));
         assert_eq!(file.destroy_record(missing).unwrap_err(), error);
         let twice = file.destroy_records(&[record, record]).unwrap_err().to_string();
-        assert!(twice.contains("record 1 is to be destroyed twice"), "{twice}");
+        assert!(twice.contains("destroy_records names record 1 twice"), "{twice}");
         let huge = file.create_record(u64::MAX).unwrap_err();
         assert!(matches!(huge, RecordError::Invalid(_)), "{huge:?}");
         let parts = file.create_record_irregular(&[1, 2]).unwrap_err().to_string();
-        assert!(parts.contains("this file has 1 parts"), "{parts}");
-        // All of that has changed nothing.
+        assert!(parts.contains("has 2 block sizes, but the record file has 1 parts"), "{parts}");
+        // None of these calls has changed anything.
         assert_eq!(file.records().len(), 1);
         assert_eq!(file.create_record(1).unwrap().number(), 2);
         file.close().unwrap();
@@ -43,7 +44,7 @@ fn ranges_and_records_that_are_not_there_are_refused() {
 }
 
 #[test]
-fn ranks_that_call_different_things_all_hear_it_and_go_on() {
+fn calls_that_do_not_match_fail_on_all_ranks_and_the_file_goes_on() {
     EVERY_WAY.into_iter().for_each(call_different_things);
 }
 
@@ -58,7 +59,7 @@ fn call_different_things(machines: Machines) {
             0 => file.destroy_record(record).unwrap_err(),
             _ => file.sync().unwrap_err(),
         };
-        // An error of one is an error of all.
+        // The error of one rank fails the call on all.
         let blocks = if rank == 1 { vec![1; 2] } else { vec![1; 3] };
         let new = NewRecord::Irregular(blocks);
         let blocks = file.create_records(&[new]).unwrap_err().to_string();
@@ -68,18 +69,15 @@ fn call_different_things(machines: Machines) {
     });
     assert!(all.iter().all(|one| *one == all[0]), "{all:?}");
     let (sizes, calls, blocks) = &all[0];
-    let said = "the ranks of the team disagree\n  rank 0 called a making of a record of 100 bytes\n  \
-                rank 2 called a making of a record of 101 bytes";
-    assert_eq!(sizes, said);
-    assert!(calls.contains("rank 1 called a sync of a record file"), "{calls}");
-    assert!(
-        blocks.contains("rank 1 called a making of an irregular record of 2 blocks"),
-        "{blocks}"
-    );
+    let expected = "the ranks of the team disagree\n  rank 0 called create_record of 100 bytes\n  \
+                    rank 2 called create_record of 101 bytes";
+    assert_eq!(sizes, expected);
+    assert!(calls.contains("rank 1 called sync of a record file"), "{calls}");
+    assert!(blocks.contains("rank 1 called create_record_irregular of 2 blocks"), "{blocks}");
 }
 
 #[test]
-fn paths_that_lead_nowhere_are_told() {
+fn errors_name_a_missing_directory_and_the_rank() {
     let dir = tempfile::tempdir().unwrap();
     let all = together(2, |team| {
         let path =
@@ -92,12 +90,12 @@ fn paths_that_lead_nowhere_are_told() {
     assert_eq!(all[0].kind(), std::io::ErrorKind::NotFound);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind");
     let error = together(1, |team| RecordFile::open(&team, "/").unwrap_err());
-    assert!(error[0].to_string().contains("must end with a name"), "{error:?}");
+    assert!(error[0].to_string().contains("it ends without a name"), "{error:?}");
 }
 
-/// Somebody who has left is named to those who go on.
+/// A collective call after a rank has left fails with that rank.
 #[test]
-fn who_is_gone_is_named() {
+fn errors_name_a_rank_that_has_left() {
     let dir = tempfile::tempdir().unwrap();
     let all = together(2, |team| {
         let file = RecordFile::create(&team, dir.path().join("file")).unwrap();

@@ -1,12 +1,12 @@
-//! Record files: records over the local files of the processes of a job.
+//! Record files: records over the local files of a job's processes.
 
 mod accumulating;
 mod crashes;
 mod errors;
-mod far;
-mod killed;
-mod many;
+mod killed_ranks;
+mod many_records;
 mod model;
+mod other_machines;
 mod range;
 mod reopening;
 mod requests;

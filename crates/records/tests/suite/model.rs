@@ -1,4 +1,4 @@
-//! Random programs of several ranks, compared with a plain map of bytes.
+//! Random programs of several ranks, compared with records in a plain map.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use pario_team::Team;
 use crate::range::bytes;
 use crate::ranks::{EVERY_WAY, Machines, spread, together};
 
-/// What every rank knows: all have the same random numbers.
+/// The expected records. All ranks have the same model and the same random numbers.
 struct Model {
     records: BTreeMap<RecordId, Vec<u8>>,
     random: Rng,
@@ -31,7 +31,7 @@ impl Model {
 
 fn new_record(model: &mut Model, parts: u32) -> NewRecord {
     let random = &mut model.random;
-    // Some are long enough for several threads.
+    // Some are long enough for several pool threads.
     let most = if random.u8(..8) == 0 { 300_000 } else { 3000 };
     if random.bool() {
         return NewRecord::Regular(random.u64(..most));
@@ -48,7 +48,7 @@ fn len_of(new: &NewRecord) -> usize {
     usize::try_from(len).unwrap()
 }
 
-/// One access by one rank, while the others wait. Everybody knows what it does.
+/// One access by one rank while the others wait; all ranks apply it to their models.
 fn access(file: &RecordFile, model: &mut Model, is_mine: bool) {
     let Some(record) = model.some_record() else { return };
     let (start, len) = model.some_range(record);
@@ -108,7 +108,7 @@ fn access(file: &RecordFile, model: &mut Model, is_mine: bool) {
     }
 }
 
-/// All records, and nothing else, are there with all their bytes.
+/// Checks that the file has exactly the records of the model, with the same content.
 fn compare(file: &RecordFile, model: &Model) {
     let infos = file.records();
     assert!(infos.iter().map(|info| info.id).eq(model.records.keys().copied()));
@@ -118,7 +118,7 @@ fn compare(file: &RecordFile, model: &Model) {
         let mut found = vec![1; known.len()];
         let len = found.len();
         file.read(&mut found, info.id, bytes(0, len)).unwrap();
-        assert!(found == *known, "{} is not what was written", info.id);
+        assert!(found == *known, "{} differs from the model", info.id);
         let distribution = file.distribution(info.id).unwrap();
         let mut end = 0;
         for (part, block) in (0..).zip(&distribution) {
@@ -157,7 +157,7 @@ fn step(file: &RecordFile, model: &mut Model, team: &Team) {
         }
         3 => file.sync().unwrap(),
         _ => {
-            // Each in its turn: what the others do meanwhile is the business of other tests.
+            // One rank at a time; other tests have concurrent accesses.
             let rank = model.random.u32(..team.size());
             access(file, model, rank == team.rank());
             team.barrier().unwrap();
@@ -165,8 +165,8 @@ fn step(file: &RecordFile, model: &mut Model, team: &Team) {
     }
 }
 
-/// A program that begins with so many ranks, and goes on again and again by another number of them;
-/// each time they are spread over machines in one of the ways.
+/// Runs a program with `size` ranks, then goes on with other numbers of ranks; each time they are
+/// spread over machines in the next of the ways.
 fn random_program(seed: u64, size: u32, ways: &[Machines]) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
@@ -184,7 +184,7 @@ fn random_program(seed: u64, size: u32, ways: &[Machines]) {
                 step(&file, &mut model, &team);
             }
             compare(&file, &model);
-            // Some programs end without closing, when nobody needs the others any more.
+            // Some programs end without closing, after a barrier.
             if model.random.bool() {
                 file.close().unwrap();
             } else {
@@ -197,14 +197,14 @@ fn random_program(seed: u64, size: u32, ways: &[Machines]) {
 }
 
 #[test]
-fn random_programs_do_what_a_map_of_bytes_does() {
+fn random_programs_match_the_model() {
     for (seed, size) in (0..).zip([1, 2, 3, 4, 7, 2]) {
         random_program(seed, size, &[Machines::One]);
     }
 }
 
 #[test]
-fn random_programs_on_several_machines_do_what_a_map_of_bytes_does() {
+fn random_programs_on_several_machines_match_the_model() {
     for (seed, size) in (10..).zip([2, 3, 4, 7]) {
         random_program(seed, size, &EVERY_WAY[1..]);
         random_program(seed + 10, size, &EVERY_WAY);

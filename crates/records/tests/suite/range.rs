@@ -1,8 +1,8 @@
-//! Ranges of bytes, as accesses take them.
+//! Byte ranges, as accesses take them.
 
 use std::ops::Range;
 
-/// So many bytes from a place on.
+/// The range of `len` bytes from `start` on.
 pub fn bytes(start: u64, len: usize) -> Range<u64> {
     start..start + len as u64
 }

@@ -1,4 +1,5 @@
-//! Files that are opened again: by others, from elsewhere, when something is missing or was moved.
+//! Files that are opened again: by another number of ranks, with other paths, with parts that are
+//! missing, moved or copied.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ fn on_three_disks(dir: &Path) -> RecordId {
     made[0]
 }
 
-fn is_whole(file: &RecordFile, record: RecordId) {
+fn check_content(file: &RecordFile, record: RecordId) {
     let mut found = vec![0; 3000];
     file.read(&mut found, record, bytes(0, 3000)).unwrap();
     assert!(found.iter().enumerate().all(|(at, byte)| usize::from(*byte) == at % 251));
@@ -38,7 +39,7 @@ fn one_path_leads_to_all_parts() {
     for (size, disk) in [(1, "disk0"), (1, "disk2"), (2, "disk1"), (5, "disk1"), (3, "disk0")] {
         together(size, |team| {
             let file = RecordFile::open(&team, dir.path().join(disk).join("run")).unwrap();
-            is_whole(&file, record);
+            check_content(&file, record);
             for part in 0..3 {
                 let place = dir.path().canonicalize().unwrap();
                 let place = place.join(format!("disk{part}/run.part{part}"));
@@ -50,7 +51,7 @@ fn one_path_leads_to_all_parts() {
 }
 
 #[test]
-fn parts_that_were_moved_are_found_by_the_paths_of_all_and_remembered() {
+fn moved_parts_are_found_by_the_paths_of_all_ranks_and_their_new_paths_stored() {
     let dir = tempfile::tempdir().unwrap();
     let record = on_three_disks(dir.path());
     let part = |disk: &str, number: u32| dir.path().join(disk).join(format!("run.part{number}"));
@@ -59,12 +60,12 @@ fn parts_that_were_moved_are_found_by_the_paths_of_all_and_remembered() {
     together(2, |team| {
         let disk = ["disk0", "new"][team.rank() as usize];
         let file = RecordFile::open(&team, dir.path().join(disk).join("run")).unwrap();
-        is_whole(&file, record);
-        // Not closed: where the parts are is noted all the same.
+        check_content(&file, record);
+        // Not closed: opening has stored the new paths.
     });
     together(1, |team| {
         let file = RecordFile::open(&team, dir.path().join("disk1/run")).unwrap();
-        is_whole(&file, record);
+        check_content(&file, record);
         assert!(file.part_path(2).unwrap().ends_with("new/run.part2"));
     });
 }
@@ -76,7 +77,7 @@ fn error_of(size: u32, path: &Path) -> RecordError {
 }
 
 #[test]
-fn what_is_missing_is_named_with_its_last_place() {
+fn an_error_names_missing_parts_with_their_last_paths() {
     let dir = tempfile::tempdir().unwrap();
     on_three_disks(dir.path());
     let lost = dir.path().join("disk1/run.part1");
@@ -88,7 +89,7 @@ fn what_is_missing_is_named_with_its_last_place() {
     let place = dir.path().canonicalize().unwrap().join("disk1/run.part1");
     assert!(text.contains(&format!("part 1, which was last at {}", place.display())), "{text}");
     assert!(text.contains("of 3 parts"), "{text}");
-    // What has taken its place is not it.
+    // A part of another file at its path does not replace it.
     together(1, |team| RecordFile::create(&team, dir.path().join("other")).unwrap().close());
     fs::copy(dir.path().join("other.part0"), &lost).unwrap();
     let text = error_of(1, &dir.path().join("disk0/run")).to_string();
@@ -116,8 +117,8 @@ fn copies_and_old_parts_are_refused() {
         let disk = ["disk1", "copy"][team.rank() as usize];
         RecordFile::open(&team, dir.path().join(disk).join("run")).unwrap_err().to_string()
     });
-    assert!(all[0].contains("part 1 is there twice"), "{}", all[0]);
-    // Two changes later the old copy of a part is known to be old.
+    assert!(all[0].contains("part 1 of the record file exists twice"), "{}", all[0]);
+    // Two changes later the old copy of a part is recognised.
     together(3, |team| {
         let file = RecordFile::open(&team, dir.path().join("disk0/run")).unwrap();
         file.create_record(10).unwrap();
@@ -127,7 +128,7 @@ fn copies_and_old_parts_are_refused() {
     let new = fs::read(&part).unwrap();
     fs::write(&part, &old).unwrap();
     let error = error_of(3, &dir.path().join("disk0/run"));
-    assert!(error.to_string().contains("an old copy of a part cannot be used"), "{error}");
+    assert!(error.to_string().contains("part 1 is an old copy"), "{error}");
     fs::write(&part, &new).unwrap();
     together(3, |team| RecordFile::open(&team, dir.path().join("disk0/run")).unwrap().close());
 }
@@ -157,20 +158,20 @@ fn one_job_at_a_time_has_a_file_open() {
     assert!(matches!(error_of(1, &path), RecordError::NotFound(_)));
 }
 
-/// Whoever was stopped while a file was made has left parts without their names.
+/// A job that is stopped while it creates a file leaves parts with temporary names.
 #[test]
-fn a_making_that_was_stopped_is_finished_or_forgotten() {
+fn opening_finishes_or_ignores_a_creation_that_was_stopped() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     let part = |number: u32| dir.path().join(format!("file.part{number}"));
     let new = |number: u32| dir.path().join(format!("file.part{number}.new"));
     together(3, |team| RecordFile::create(&team, &path).unwrap().close().unwrap());
-    // One had got its name, so all were whole.
+    // One part has its final name, so all are whole.
     fs::rename(part(0), new(0)).unwrap();
     fs::rename(part(2), new(2)).unwrap();
     together(2, |team| RecordFile::open(&team, &path).unwrap().close().unwrap());
     assert!(part(0).exists() && part(2).exists() && !new(0).exists());
-    // None had got its name, so that there is no file.
+    // No part has its final name, so the file does not exist.
     (0..3).for_each(|number| fs::rename(part(number), new(number)).unwrap());
     fs::write(new(1), b"half").unwrap();
     assert!(matches!(error_of(1, &path), RecordError::NotFound(_)));

@@ -1,4 +1,4 @@
-//! Started accesses: over when it is said, and over before their record is gone.
+//! Started accesses: complete when their request says so, and before their record is destroyed.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ fn start_many(machines: Machines) {
         let file = RecordFile::create(&team, dir.path().join("file")).unwrap();
         let record = file.create_record(3 << 20).unwrap();
         let own = u64::from(team.rank()) << 20;
-        // More than may wait.
+        // More than the queue of the pool holds.
         let writing: Vec<_> = (0..2000_u64)
             .map(|number| {
                 let memory = vec![(number % 251) as u8; 500];
@@ -47,7 +47,7 @@ fn start_many(machines: Machines) {
 }
 
 #[test]
-fn a_record_goes_when_nobody_uses_it() {
+fn destroying_a_record_waits_for_its_accesses() {
     [Machines::One, Machines::Of(1)].into_iter().for_each(destroy_while_used);
 }
 
@@ -58,11 +58,11 @@ fn destroy_while_used(machines: Machines) {
         let file = RecordFile::create(&team, dir.path().join("file")).unwrap();
         for round in 0..5_u8 {
             let record = file.create_record(1 << 20).unwrap();
-            // So many that they take longer than destroying does.
+            // Enough writes to take longer than destroying the record.
             let writing: Vec<_> = (0..200)
                 .map(|_| file.start_write(vec![7; 1 << 20], record, bytes(0, 1 << 20)).unwrap())
                 .collect();
-            // The writes are over before its space is another's.
+            // The writes end before another record gets the space.
             file.destroy_record(record).unwrap();
             assert!(writing.iter().all(pario_records::Pending::is_done));
             let next = file.create_record(1 << 20).unwrap();

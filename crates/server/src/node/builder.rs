@@ -7,7 +7,7 @@ use super::{Discovery, MissingNamespace, Node};
 use crate::config::Config;
 use crate::error::NodeError;
 use crate::namespace::WallClock;
-use crate::operation::{Operation, Registry};
+use crate::operation::{Operation, OperationRegistry};
 
 /// The default data directory, in the current directory.
 const DEFAULT_DATA: &str = "pario-data";
@@ -16,17 +16,17 @@ const DEFAULT_DATA: &str = "pario-data";
 ///
 /// ```no_run
 /// use pario_server::Node;
-/// use pario_server::operation::{Seen, each};
+/// use pario_server::operation::{ExtentInput, each};
 ///
-/// let zeros = each(|_: &(), seen: &Seen<'_>| {
-///     Ok::<_, String>(seen.body().iter().filter(|byte| **byte == 0).count() as u64)
+/// let zeros = each(|_: &(), input: &ExtentInput<'_>| {
+///     Ok::<_, String>(input.body().iter().filter(|byte| **byte == 0).count() as u64)
 /// });
 /// Node::new().operation("zeros", zeros).run()?; // until `pario stop`
 /// # Ok::<(), pario_server::NodeError>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct NodeBuilder {
-    operations: Arc<Registry>,
+    operations: Arc<OperationRegistry>,
     data: Option<PathBuf>,
     cluster: Option<(Config, String)>,
     missing_namespace: MissingNamespace,

@@ -52,7 +52,7 @@ use crate::metadata::{MetadataError, RedbStore};
 use crate::namespace::{Namespace, WallClock};
 use crate::node_state::{InterfaceState, NodeState, Shutdown};
 use crate::open_files::OpenFiles;
-use crate::operation::Registry;
+use crate::operation::OperationRegistry;
 use crate::peers::Peers;
 use crate::private_files;
 use crate::processing::RunningCalls;
@@ -126,7 +126,7 @@ impl Node {
     fn launch(
         config: &Config,
         node: &str,
-        operations: Arc<Registry>,
+        operations: Arc<OperationRegistry>,
         discovery: Discovery,
         (missing_namespace, clock): (MissingNamespace, WallClock),
     ) -> Result<Self, NodeError> {
@@ -332,7 +332,7 @@ impl Node {
     }
 
     /// Returns the operations on extents that the node can run. More can be added while it runs.
-    pub fn operations(&self) -> &Arc<Registry> {
+    pub fn operations(&self) -> &Arc<OperationRegistry> {
         &self.shared.operations
     }
 

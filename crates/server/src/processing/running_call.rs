@@ -19,7 +19,7 @@ use super::timeline::Timeline;
 use crate::disks::NodeDisk;
 use crate::limits::QuotaShare;
 use crate::node_state::{NodeState, RequestTicket};
-use crate::operation::{Call, Operation, Scratch, Task};
+use crate::operation::{Operation, OperationCall, OperationTask, Scratch};
 use crate::reply_sender::ReplySender;
 
 /// The limits of a batch: extents and bytes.
@@ -36,7 +36,7 @@ pub struct RunningCall {
     pub work: ProcessWork,
     parameters: Bulk,
     pub operation: Arc<dyn Operation>,
-    task: OnceLock<Box<dyn Task>>,
+    task: OnceLock<Box<dyn OperationTask>>,
     /// The extents that the task has selected, if it selects any.
     chosen: OnceLock<Vec<ExtentPlacement>>,
     /// The scratch of each compute thread.
@@ -120,7 +120,7 @@ impl RunningCall {
         let disks = &self.shared.disks;
         let is_here = |part: &SubfileLocation| disks.number_of(part.disk).is_ok();
         let here: Vec<bool> = self.work.parts.iter().map(is_here).collect();
-        match self.operation.prepare(&Call::new(&self.parameters, &here)) {
+        match self.operation.prepare(&OperationCall::new(&self.parameters, &here)) {
             Ok(task) => {
                 if let Some(chosen) = task.extents() {
                     if let Err(failure) = self.chosen_share.lock().resize(chosen.len() as u64) {
@@ -136,7 +136,7 @@ impl RunningCall {
     }
 
     /// Returns the task, once it is prepared.
-    pub fn task(&self) -> Option<&dyn Task> {
+    pub fn task(&self) -> Option<&dyn OperationTask> {
         self.task.get().map(Box::as_ref)
     }
 
@@ -208,7 +208,7 @@ impl RunningCall {
     /// Returns the limit of extents in a batch: fewer if they are long; one if their length is not
     /// known or the task needs neighbours.
     pub fn batch_limit(&self, first: Option<ExtentPlacement>) -> usize {
-        let wants = |place| self.task().is_none_or(|task| !task.wants(place).is_empty());
+        let wants = |place| self.task().is_none_or(|task| !task.neighbours(place).is_empty());
         if first.is_none_or(wants) {
             return 1;
         }

@@ -8,7 +8,7 @@ use pario_net::panic_text;
 
 use super::extent_scheduler::{ExtentBatch, ProcessCall};
 use super::scheduled_extent::{ScheduledExtent, stored};
-use crate::operation::{Outcome, Scratch, Seen};
+use crate::operation::{ExtentInput, ExtentOutput, Scratch};
 use crate::processing::{Awaited, RunningCall};
 
 /// A compute thread.
@@ -72,9 +72,13 @@ impl Compute {
             running.with_scratch(number, |scratch| call_task(extent, number, scratch))
         }));
         match processed {
-            Ok(Some(Ok(Outcome::Result(bytes)))) => running.add_result(number, Some(place), bytes),
-            Ok(Some(Ok(output @ Outcome::Extent { .. }))) => extent.output = Some(output.into()),
-            Ok(Some(Ok(Outcome::Nothing)) | None) => {}
+            Ok(Some(Ok(ExtentOutput::Result(bytes)))) => {
+                running.add_result(number, Some(place), bytes)
+            }
+            Ok(Some(Ok(output @ ExtentOutput::Extent { .. }))) => {
+                extent.output = Some(output.into())
+            }
+            Ok(Some(Ok(ExtentOutput::Nothing)) | None) => {}
             Ok(Some(Err(why))) => running.fail_at(Some(place), why),
             Err(panic) => running.fail_at(Some(place), panic_failure(panic.as_ref())),
         }
@@ -97,22 +101,23 @@ impl Compute {
     }
 }
 
-/// Calls the task with an extent. A missing extent has no outcome, unless the task processes
+/// Calls the task with an extent. A missing extent has no output, unless the task processes
 /// missing ones.
 fn call_task(
     extent: &ScheduledExtent,
     thread: usize,
     scratch: &mut Scratch,
-) -> Result<Outcome, String> {
+) -> Result<ExtentOutput, String> {
     let running = &extent.running;
-    let Some(task) = running.task() else { return Ok(Outcome::Nothing) };
+    let Some(task) = running.task() else { return Ok(ExtentOutput::Nothing) };
     let content = extent.content.as_ref().and_then(Option::as_ref);
-    if content.is_none() && !task.sees_absent() {
-        return Ok(Outcome::Nothing);
+    if content.is_none() && !task.includes_absent() {
+        return Ok(ExtentOutput::Nothing);
     }
     let neighbours = extent.neighbours();
-    let seen = Seen { place: extent.place, extent: content.map(stored), neighbours: &neighbours };
-    running.timed_computing(thread, &running.work.operation, || task.see(&seen, scratch))
+    let (placement, bytes) = (extent.place, content.map(stored));
+    let input = ExtentInput { placement, extent: bytes, neighbours: &neighbours };
+    running.timed_computing(thread, &running.work.operation, || task.process(&input, scratch))
 }
 
 /// Runs `work`; a panic fails only the call.

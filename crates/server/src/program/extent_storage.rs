@@ -9,7 +9,7 @@ use super::extent_scheduler::{OpenedSubfile, SubfileToOpen};
 use super::scheduled_extent::{ScheduledExtent, read_extent, stored};
 use super::storage::Storage;
 use crate::disks::NodeDisk;
-use crate::operation::Outcome;
+use crate::operation::ExtentOutput;
 use crate::processing::{OpenSubfile, RunningCall};
 
 impl Storage {
@@ -35,8 +35,8 @@ impl Storage {
         let running = extent.running.clone();
         if let Some(output) = output
             && !running.is_stopped()
-            && let Outcome::Extent { place, header, body } = output.as_ref()
-            && let Err(failure) = write(&running, *place, header, body)
+            && let ExtentOutput::Extent { placement, header, body } = output.as_ref()
+            && let Err(failure) = write(&running, *placement, header, body)
         {
             running.fail(failure);
         }
@@ -138,9 +138,9 @@ fn missing_target(running: &RunningCall, place: ExtentPlacement, why: &str) -> F
 impl ScheduledExtent {
     /// Returns the storage thread of the disk to which the output is written.
     pub fn target_thread(&self) -> usize {
-        let Some(Outcome::Extent { place, .. }) = self.output.as_deref() else { return 0 };
+        let Some(ExtentOutput::Extent { placement, .. }) = self.output.as_deref() else { return 0 };
         let target = self.running.work.target.as_ref();
-        let part = target.and_then(|target| target.parts.get(place.subfile.0 as usize));
+        let part = target.and_then(|target| target.parts.get(placement.subfile.0 as usize));
         let disks = &self.running.shared.disks;
         let number = part.and_then(|part| disks.number_of(part.disk).ok());
         number.map_or(0, |number| disks.disk(number).thread)

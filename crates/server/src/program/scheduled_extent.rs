@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use super::reader::reader_of;
 use crate::disks::NodeDisk;
-use crate::operation::{Outcome, Stored, Wanted};
+use crate::operation::{ExtentBytes, ExtentOutput, NeighbourRequest};
 use crate::processing::{Awaited, OpenSubfile, RunningCall};
 
 /// A scheduled extent.
@@ -31,14 +31,14 @@ pub struct ScheduledExtent {
     /// The neighbours that the task needs, if any.
     neighbours: Option<Arc<NeighbourSet>>,
     /// The output of the task, if it must be written.
-    pub output: Option<Arc<Outcome>>,
+    pub output: Option<Arc<ExtentOutput>>,
     /// When the last fetch ended, if the call is traced.
     ready_ns: u64,
 }
 
 /// Pieces of other extents that a task needs with one extent.
 struct NeighbourSet {
-    wanted: Vec<Wanted>,
+    wanted: Vec<NeighbourRequest>,
     /// The pieces that are fetched so far.
     fetched: Mutex<Vec<Option<Bulk>>>,
 }
@@ -67,7 +67,7 @@ impl ScheduledExtent {
     /// Schedules an extent.
     pub fn new(running: Arc<RunningCall>, part: usize, place: ExtentPlacement) -> Self {
         let task = running.task();
-        let wanted = task.map_or_else(Vec::new, |task| task.wants(place));
+        let wanted = task.map_or_else(Vec::new, |task| task.neighbours(place));
         let neighbours = (!wanted.is_empty()).then(|| {
             let fetched = Mutex::new(vec![None; wanted.len()]);
             Arc::new(NeighbourSet { wanted, fetched })
@@ -86,8 +86,8 @@ impl ScheduledExtent {
         if let Some(set) = &self.neighbours {
             let mut fetched = set.fetched.lock();
             for (wanted, slot) in set.wanted.iter().zip(fetched.iter_mut()) {
-                let Some(part) = running.part_of(wanted.place) else { continue };
-                if let Some(extent) = cached_extent(&running.parts()[part], wanted.place) {
+                let Some(part) = running.part_of(wanted.placement) else { continue };
+                if let Some(extent) = cached_extent(&running.parts()[part], wanted.placement) {
                     *slot = cut(running, wanted, extent.as_ref());
                 }
             }
@@ -131,7 +131,7 @@ impl ScheduledExtent {
         let neighbour = usize::try_from(number).ok()?.checked_sub(1).zip(self.neighbours.clone());
         let neighbour = neighbour.map(|(number, set)| NeighbourSlot { set, number });
         let (is_there, place) = match &neighbour {
-            Some(neighbour) => (neighbour.is_fetched(), neighbour.wanted().place),
+            Some(neighbour) => (neighbour.is_fetched(), neighbour.wanted().placement),
             None => (self.content.is_some(), self.place),
         };
         let part = self.running.part_of(place);
@@ -177,7 +177,7 @@ impl ScheduledExtent {
 }
 
 impl NeighbourSlot {
-    fn wanted(&self) -> &Wanted {
+    fn wanted(&self) -> &NeighbourRequest {
         &self.set.wanted[self.number]
     }
 
@@ -198,8 +198,10 @@ impl FetchTask {
 
     /// Returns the reader for the fetch.
     pub fn reader(&self) -> usize {
-        let place =
-            self.neighbour.as_ref().map_or(self.extent.place, |neighbour| neighbour.wanted().place);
+        let place = self
+            .neighbour
+            .as_ref()
+            .map_or(self.extent.place, |neighbour| neighbour.wanted().placement);
         self.part.map_or(0, |part| reader_of(self.extent.running.parts()[part].disk, place))
     }
 
@@ -210,10 +212,12 @@ impl FetchTask {
             return self;
         }
         match (&self.neighbour, self.part) {
-            (Some(neighbour), Some(part)) => match read(&running, part, neighbour.wanted().place) {
-                Ok(extent) => neighbour.set(cut(&running, neighbour.wanted(), extent.as_ref())),
-                Err(failure) => running.fail(failure),
-            },
+            (Some(neighbour), Some(part)) => {
+                match read(&running, part, neighbour.wanted().placement) {
+                    Ok(extent) => neighbour.set(cut(&running, neighbour.wanted(), extent.as_ref())),
+                    Err(failure) => running.fail(failure),
+                }
+            }
             _ => self.extent.read(),
         }
         self
@@ -232,7 +236,7 @@ impl FetchTask {
     /// Returns the node that has the neighbour, if this node knows it.
     fn node(&self) -> Option<(SubfileLocation, usize)> {
         let running = &self.extent.running;
-        let place = self.neighbour.as_ref()?.wanted().place;
+        let place = self.neighbour.as_ref()?.wanted().placement;
         let part = running.work.parts.get(place.subfile.0 as usize).copied()?;
         let (node, _) = running.shared.map.read().disk(part.disk)?;
         Some((part, usize::try_from(node).ok()?))
@@ -246,7 +250,7 @@ impl FetchTask {
         let wanted = neighbour.wanted();
         let Some((part, node)) = self.node() else {
             running.fail_at(
-                Some(wanted.place),
+                Some(wanted.placement),
                 "no node of the cluster has the disk of this extent".to_owned(),
             );
             return then(self);
@@ -254,7 +258,11 @@ impl FetchTask {
         let request = ProcessRequest::Cut {
             grant: running.shared.reissue(&running.work.grant),
             operation: running.work.operation.clone(),
-            pieces: vec![CutPiece { place: wanted.place, part, what: wanted.what.clone() }],
+            pieces: vec![CutPiece {
+                place: wanted.placement,
+                part,
+                what: wanted.selection.clone(),
+            }],
         };
         let peers = running.clone();
         peers.shared.peers.ask_then(node, Request::Process(request), move |answer| {
@@ -316,19 +324,19 @@ pub fn read_extent(
 }
 
 /// Returns the piece of an extent that a task needs.
-fn cut(running: &RunningCall, wanted: &Wanted, extent: Option<&Extent>) -> Option<Bulk> {
-    match running.operation.cut(&wanted.what, extent.map(stored)) {
+fn cut(running: &RunningCall, wanted: &NeighbourRequest, extent: Option<&Extent>) -> Option<Bulk> {
+    match running.operation.cut(&wanted.selection, extent.map(stored)) {
         Ok(bytes) => Some(Bulk::from(bytes)),
         Err(why) => {
-            running.fail_at(Some(wanted.place), why);
+            running.fail_at(Some(wanted.placement), why);
             None
         }
     }
 }
 
 /// Returns header and body.
-pub fn stored(extent: &Extent) -> Stored<'_> {
-    Stored { header: extent.header(), body: extent.body() }
+pub fn stored(extent: &Extent) -> ExtentBytes<'_> {
+    ExtentBytes { header: extent.header(), body: extent.body() }
 }
 
 /// Returns the number of bytes of header and body.

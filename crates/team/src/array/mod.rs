@@ -7,7 +7,7 @@ mod numbers;
 use std::fmt;
 use std::ops::Range;
 
-use crate::call::Call;
+use crate::call::CollectiveCall;
 use crate::error::TeamError;
 use crate::number::Number;
 use crate::pending_access::{Pending, PendingAccesses, pending_group};
@@ -64,7 +64,7 @@ impl Team {
     ) -> Result<RawArray, TeamError> {
         // A rank with invalid arguments still makes the call, so that the others learn of it.
         let told = u32::try_from(element).unwrap_or(u32::MAX);
-        drop(self.call(Call::Array { kind, element: told, len }, &[])?);
+        drop(self.call(CollectiveCall::Array { kind, element: told, len }, &[])?);
         let layout = ArrayLayout::new(len, element, self.size())?;
         let segments = self.segments(layout.bytes_of(self.rank()))?;
         Ok(RawArray { segments, layout, name })

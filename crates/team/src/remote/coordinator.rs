@@ -49,29 +49,29 @@ impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
     }
 
     /// Handles a request of a machine.
-    pub fn ask(
+    pub fn handle(
         &mut self,
         machine: M,
-        question: CoordinatorRequest,
-        answer: R,
+        request: CoordinatorRequest,
+        ticket: R,
     ) -> CoordinatorReplies<R> {
-        match question {
+        match request {
             CoordinatorRequest::Join { leader, rank, size } => {
-                self.come(machine, (leader, rank), size, answer)
+                self.join(machine, (leader, rank), size, ticket)
             }
-            CoordinatorRequest::Follow { from } => self.follow(machine, from, answer),
-            CoordinatorRequest::Round { slots, .. } => self.round(machine, slots, answer),
-            CoordinatorRequest::Report { news } => self.tell(news, answer),
+            CoordinatorRequest::Follow { from } => self.follow(machine, from, ticket),
+            CoordinatorRequest::Round { slots, .. } => self.round(machine, slots, ticket),
+            CoordinatorRequest::Report { news } => self.report(news, ticket),
         }
     }
 
     /// Adds a rank of a machine.
-    pub fn come(
+    pub fn join(
         &mut self,
         machine: M,
         who: (u32, u32),
         size: u32,
-        answer: R,
+        ticket: R,
     ) -> CoordinatorReplies<R> {
         let (leader, rank) = who;
         let refuse = |why: String| CoordinatorReply::Refused(why);
@@ -81,52 +81,52 @@ impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
                 "the first machine says that the job has {ours} processes, and rank {rank} that it \
                  has {size}"
             );
-            return vec![(answer, refuse(why))];
+            return vec![(ticket, refuse(why))];
         }
         let is_taken = self.machines.values().any(|machine| machine.ranks.contains(&rank));
         if is_taken || rank >= size || leader >= size {
             let why = format!("two processes say that they are rank {rank}");
-            return vec![(answer, refuse(why))];
+            return vec![(ticket, refuse(why))];
         }
         self.machines.entry(machine).or_default().ranks.push(rank);
         self.news.push(News::Joined { rank, leader });
-        let host = *self.first.get_or_insert(leader);
-        let mut answers = vec![(answer, CoordinatorReply::Accepted { coordinator: host })];
-        answers.extend(self.spread());
-        answers
+        let coordinator = *self.first.get_or_insert(leader);
+        let mut replies = vec![(ticket, CoordinatorReply::Accepted { coordinator })];
+        replies.extend(self.spread());
+        replies
     }
 
     /// Adds a machine that waits for news.
-    pub fn follow(&mut self, machine: M, from: u64, answer: R) -> CoordinatorReplies<R> {
+    pub fn follow(&mut self, machine: M, from: u64, ticket: R) -> CoordinatorReplies<R> {
         if let Some(known) = self.machines.get_mut(&machine) {
             known.known = from;
         }
-        self.followers.push((machine, from, answer));
+        self.followers.push((machine, from, ticket));
         self.spread()
     }
 
     /// Adds a machine that has arrived at the round.
-    pub fn round(&mut self, machine: M, slots: Vec<RoundSlot>, answer: R) -> CoordinatorReplies<R> {
-        self.arrived.insert(machine, (slots, answer));
+    pub fn round(&mut self, machine: M, slots: Vec<RoundSlot>, ticket: R) -> CoordinatorReplies<R> {
+        self.arrived.insert(machine, (slots, ticket));
         if self.machines.keys().any(|machine| !self.arrived.contains_key(machine)) {
             return Vec::new();
         }
         let mut arrived = std::mem::take(&mut self.arrived).into_values();
-        let (told, answers): (Vec<_>, Vec<_>) = arrived.by_ref().unzip();
-        let answers = answers.into_iter().enumerate().map(|(number, answer)| {
+        let (told, replies): (Vec<_>, Vec<_>) = arrived.by_ref().unzip();
+        let replies = replies.into_iter().enumerate().map(|(number, ticket)| {
             let others = told.iter().enumerate().filter(|(other, _)| *other != number);
             let others = others.flat_map(|(_, slots)| slots.iter().cloned()).collect();
-            (answer, CoordinatorReply::Round(others))
+            (ticket, CoordinatorReply::Round(others))
         });
-        answers.collect()
+        replies.collect()
     }
 
     /// Adds the news of a machine.
-    pub fn tell(&mut self, news: Vec<News>, answer: R) -> CoordinatorReplies<R> {
+    pub fn report(&mut self, news: Vec<News>, ticket: R) -> CoordinatorReplies<R> {
         news.into_iter().for_each(|one| self.note(one));
-        let mut answers = vec![(answer, CoordinatorReply::Done)];
-        answers.extend(self.spread());
-        answers
+        let mut replies = vec![(ticket, CoordinatorReply::Done)];
+        replies.extend(self.spread());
+        replies
     }
 
     /// Handles the loss of a machine: its ranks that have not left are lost.
@@ -177,11 +177,11 @@ impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
         let all = self.news.len() as u64;
         let is_behind = |(_, from, _): &mut (M, u64, R)| *from < all;
         let behind: Vec<(M, u64, R)> = self.followers.extract_if(.., is_behind).collect();
-        let answers = behind.into_iter().map(|(_, from, answer)| {
+        let replies = behind.into_iter().map(|(_, from, ticket)| {
             let from = usize::try_from(from).unwrap_or(self.news.len());
-            (answer, CoordinatorReply::News(self.news[from..].to_vec()))
+            (ticket, CoordinatorReply::News(self.news[from..].to_vec()))
         });
-        answers.collect()
+        replies.collect()
     }
 }
 
@@ -220,21 +220,21 @@ mod tests {
         is_gone: bool,
     }
 
-    /// Plays the answers to leaders, who go on following; an answer is to a machine, and whether it
+    /// Delivers the replies to leaders, which go on following; a ticket is a machine, and whether it
     /// is to its following.
     fn play(
-        host: &mut TeamCoordinator<usize, (usize, bool)>,
+        coordinator: &mut TeamCoordinator<usize, (usize, bool)>,
         leaders: &mut [Leader; 3],
-        mut answers: CoordinatorReplies<(usize, bool)>,
+        mut replies: CoordinatorReplies<(usize, bool)>,
     ) {
-        while let Some(((machine, _), answer)) = answers.pop() {
+        while let Some(((machine, _), reply)) = replies.pop() {
             let leader = &mut leaders[machine];
-            match answer {
+            match reply {
                 CoordinatorReply::News(news) => {
                     leader.heard.extend(news);
                     if !leader.is_gone {
                         let from = leader.heard.len() as u64;
-                        answers.extend(host.follow(machine, from, (machine, true)));
+                        replies.extend(coordinator.follow(machine, from, (machine, true)));
                     }
                 }
                 CoordinatorReply::Round(slots) => {
@@ -262,20 +262,20 @@ mod tests {
         fn captains_know_the_same_and_rounds_are_whole(
             events in prop::collection::vec(event(), 0..60),
         ) {
-            let mut host = TeamCoordinator::new(6);
+            let mut coordinator = TeamCoordinator::new(6);
             let mut leaders: [Leader; 3] = Default::default();
             for rank in 0..6_u32 {
                 let machine = rank as usize / 2;
-                let answers = host.come(machine, (rank / 2 * 2, rank), 6, (machine, false));
-                play(&mut host, &mut leaders, answers);
+                let replies = coordinator.join(machine, (rank / 2 * 2, rank), 6, (machine, false));
+                play(&mut coordinator, &mut leaders, replies);
                 if rank % 2 == 0 {
-                    let answers = host.follow(machine, 0, (machine, true));
-                    play(&mut host, &mut leaders, answers);
+                    let replies = coordinator.follow(machine, 0, (machine, true));
+                    play(&mut coordinator, &mut leaders, replies);
                 }
             }
             let mut ended = std::collections::BTreeSet::new();
             for event in events {
-                let answers = match event {
+                let replies = match event {
                     Event::Round(machine) => {
                         let leader = &mut leaders[machine];
                         if leader.is_waiting || leader.is_gone {
@@ -284,7 +284,7 @@ mod tests {
                         leader.is_waiting = true;
                         let first = u32::try_from(machine).unwrap() * 2;
                         let slots = [first, first + 1].map(|rank| slot(rank, leader.round));
-                        host.round(machine, slots.to_vec(), (machine, false))
+                        coordinator.round(machine, slots.to_vec(), (machine, false))
                     }
                     Event::Leave(rank) => {
                         let machine = rank as usize / 2;
@@ -292,16 +292,16 @@ mod tests {
                             continue;
                         }
                         ended.insert(rank);
-                        host.tell(vec![News::Left { rank, before: 0 }], (machine, false))
+                        coordinator.report(vec![News::Left { rank, before: 0 }], (machine, false))
                     }
                     Event::Vanish(machine) => {
                         leaders[machine].is_gone = true;
                         let first = u32::try_from(machine).unwrap() * 2;
                         ended.extend([first, first + 1]);
-                        host.gone(&machine)
+                        coordinator.gone(&machine)
                     }
                 };
-                play(&mut host, &mut leaders, answers);
+                play(&mut coordinator, &mut leaders, replies);
                 // A machine that has arrived leaves the round unless another one is missing.
                 let is_complete =
                     leaders.iter().all(|leader| leader.is_waiting && !leader.is_gone);
@@ -313,22 +313,22 @@ mod tests {
                 let ends = leader.heard.iter().filter(|one| !matches!(one, News::Joined { .. }));
                 prop_assert_eq!(ends.count(), ended.len());
             }
-            prop_assert_eq!(host.is_over(&0), ended.len() == 6);
+            prop_assert_eq!(coordinator.is_over(&0), ended.len() == 6);
         }
     }
 
     #[test]
     fn ranks_that_contradict_others_are_refused() {
-        let mut host = TeamCoordinator::new(2);
-        let answers = host.come("a", (0, 0), 2, 1);
-        assert_eq!(answers, [(1, CoordinatorReply::Accepted { coordinator: 0 })]);
-        let refused = |answers: CoordinatorReplies<i32>| match &answers[..] {
+        let mut coordinator = TeamCoordinator::new(2);
+        let replies = coordinator.join("a", (0, 0), 2, 1);
+        assert_eq!(replies, [(1, CoordinatorReply::Accepted { coordinator: 0 })]);
+        let refused = |replies: CoordinatorReplies<i32>| match &replies[..] {
             [(_, CoordinatorReply::Refused(why))] => why.clone(),
-            _ => panic!("{answers:?}"),
+            _ => panic!("{replies:?}"),
         };
-        let why = refused(host.come("b", (0, 0), 2, 2));
+        let why = refused(coordinator.join("b", (0, 0), 2, 2));
         assert_eq!(why, "two processes say that they are rank 0");
-        let why = refused(host.come("b", (1, 1), 3, 3));
+        let why = refused(coordinator.join("b", (1, 1), 3, 3));
         assert!(why.contains("has 2 processes, and rank 1 that it has 3"), "{why}");
     }
 }

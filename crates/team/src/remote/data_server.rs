@@ -18,12 +18,12 @@ use crate::segments::SegmentPiece;
 
 /// Memory and callbacks of a data server, by number.
 #[derive(Default)]
-pub struct Registry {
+pub struct MemoryRegistry {
     memories: Mutex<HashMap<u64, Arc<MachineMemory>>>,
     callbacks: RwLock<HashMap<u64, Arc<CallbackFn>>>,
 }
 
-impl Registry {
+impl MemoryRegistry {
     /// Adds memory, and drops memory that all ranks have released.
     pub fn add_memory(&self, number: u64, near: Arc<MachineMemory>, size: u32) {
         let mut memories = self.memories.lock();
@@ -48,7 +48,7 @@ impl Registry {
 }
 
 /// Serves until the space is closed.
-pub fn serve(port: &RpcServer<DataProtocol>, board: &Arc<Board>, registry: &Registry) {
+pub fn serve(port: &RpcServer<DataProtocol>, board: &Arc<Board>, registry: &MemoryRegistry) {
     loop {
         match port.recv() {
             Ok(incoming) => handle(incoming, board, registry),
@@ -65,7 +65,7 @@ pub fn open(space: &Space, leader: u32) -> Result<RpcServer<DataProtocol>, Strin
         .map_err(|error| error.to_string())
 }
 
-fn handle(incoming: IncomingRequest<DataProtocol>, board: &Arc<Board>, registry: &Registry) {
+fn handle(incoming: IncomingRequest<DataProtocol>, board: &Arc<Board>, registry: &MemoryRegistry) {
     let IncomingRequest { request, responder, .. } = incoming;
     match request {
         DataRequest::Lock { memory, number, by } => {
@@ -87,7 +87,7 @@ fn handle(incoming: IncomingRequest<DataProtocol>, board: &Arc<Board>, registry:
             // Without a thread the responder is dropped, and the client gets an error.
             let _ = thread.spawn(wait);
         }
-        DataRequest::Call { number, from, target, header, data } => {
+        DataRequest::CollectiveCall { number, from, target, header, data } => {
             let call = CallbackRequest::new((from, target), header, data, responder);
             let function = registry.callbacks.read().get(&number).cloned();
             let Some(function) = function else {
@@ -111,7 +111,7 @@ fn done(result: Result<(), MissingRank>) -> DataReply {
 fn perform(
     request: DataRequest,
     board: &Board,
-    registry: &Registry,
+    registry: &MemoryRegistry,
 ) -> Result<DataReply, DataReply> {
     let outside = || DataReply::Invalid("a place that is not in the segment".to_owned());
     match request {
@@ -171,7 +171,7 @@ fn perform(
             registry.memory(memory)?.release();
             Ok(DataReply::Done)
         }
-        DataRequest::Lock { .. } | DataRequest::Call { .. } => Err(outside()),
+        DataRequest::Lock { .. } | DataRequest::CollectiveCall { .. } => Err(outside()),
     }
 }
 

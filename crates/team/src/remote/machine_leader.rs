@@ -22,7 +22,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::coordinator::TeamCoordinator;
 use super::data_connections::encode_directory;
-use super::data_server::{self, Registry};
+use super::data_server::{self, MemoryRegistry};
 use super::joining::{Joined, PAUSE, further_space, join};
 use super::machine_reporter::{MachineReporter, RoundEnd};
 use super::message::{CoordinatorProtocol, CoordinatorReply, CoordinatorRequest};
@@ -47,7 +47,7 @@ pub struct MachineLeader {
     asking: Space,
     board: Arc<Board>,
     is_over: Arc<AtomicBool>,
-    host: Option<Arc<CoordinatorEnd>>,
+    coordinator: Option<Arc<CoordinatorEnd>>,
     /// The broker that knows the coordinator, as long as other leaders must find it.
     offer: Option<(Arc<dyn Broker>, String)>,
     reporter: Option<JoinHandle<()>>,
@@ -69,7 +69,7 @@ impl MachineLeader {
     pub fn alone(
         member: &Member,
         board: Arc<Board>,
-        registry: Arc<Registry>,
+        registry: Arc<MemoryRegistry>,
     ) -> Result<Self, TeamError> {
         let space = Space::builder(&format!("leader {}", member.rank)).host().build();
         let space = space.map_err(|error| TeamError::system("the data server", error))?;
@@ -85,7 +85,7 @@ impl MachineLeader {
         member: &Member,
         multi_machine: &MultiMachine,
         board: Arc<Board>,
-        registry: Arc<Registry>,
+        registry: Arc<MemoryRegistry>,
         until: Instant,
     ) -> Result<(Self, AdmissionCheck), TeamError> {
         let Joined { space, endpoint, is_host, broker } = join(member, multi_machine, until)?;
@@ -102,13 +102,13 @@ impl MachineLeader {
         let timeout = until.saturating_duration_since(Instant::now()).max(PAUSE);
         let client = CoordinatorClient::open(&leader.meeting, COORDINATOR_PORT, timeout);
         let client = client.map_err(|error| TeamError::system("meeting other machines", error))?;
-        let mut host = member.rank;
+        let mut coordinator = member.rank;
         if !is_host {
             let refused = |why| TeamError::Invalid(format!("job {}: {why}", member.job));
-            host = ask_to_join(&client, member, member.rank).map_err(refused)?;
+            coordinator = ask_to_join(&client, member, member.rank).map_err(refused)?;
         }
         leader.serve(member, registry)?;
-        leader.follow(member, host, &client)?;
+        leader.follow(member, coordinator, &client)?;
         leader.tell(member, &client)?;
         let own = member.clone();
         Ok((leader, Box::new(move |rank| ask_to_join(&client, &own, rank).map(drop))))
@@ -116,8 +116,8 @@ impl MachineLeader {
 
     fn new(meeting: Space, data: Space, asking: Space, board: Arc<Board>) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
-        let (host, offer, reporter, threads) = (None, None, None, Vec::new());
-        Self { meeting, data, asking, board, is_over, host, offer, reporter, threads }
+        let (coordinator, offer, reporter, threads) = (None, None, None, Vec::new());
+        Self { meeting, data, asking, board, is_over, coordinator, offer, reporter, threads }
     }
 
     /// The space for requests to data servers.
@@ -131,7 +131,7 @@ impl MachineLeader {
         Ok(())
     }
 
-    fn serve(&mut self, member: &Member, registry: Arc<Registry>) -> Result<(), TeamError> {
+    fn serve(&mut self, member: &Member, registry: Arc<MemoryRegistry>) -> Result<(), TeamError> {
         let port = data_server::open(&self.data, member.rank);
         let port = port.map_err(|error| TeamError::system("the data server", error))?;
         let board = self.board.clone();
@@ -142,7 +142,7 @@ impl MachineLeader {
         let port = RpcServer::new(&self.meeting, COORDINATOR_PORT, PortOptions::default());
         let port = port.map_err(|error| TeamError::system("meeting other machines", error))?;
         let room = Arc::new(CoordinatorEnd::default());
-        self.host = Some(room.clone());
+        self.coordinator = Some(room.clone());
         let (size, rank, own) = (member.size, member.rank, self.meeting.id());
         self.spawn("coordinator", move || run_coordinator(&port, (size, rank), own, &room))
     }
@@ -151,11 +151,11 @@ impl MachineLeader {
     fn follow(
         &mut self,
         member: &Member,
-        host: u32,
+        coordinator: u32,
         client: &CoordinatorClient,
     ) -> Result<(), TeamError> {
         let (board, is_over) = (self.board.clone(), self.is_over.clone());
-        let (client, mut feed) = (client.clone(), NewsFeed::new(member.rank, host));
+        let (client, mut feed) = (client.clone(), NewsFeed::new(member.rank, coordinator));
         self.spawn("news feed", move || {
             loop {
                 let answer = client.start(feed.request());
@@ -204,7 +204,7 @@ impl MachineLeader {
 
     /// Waits until all other machines know what they must.
     pub fn wait_for_others(&self) {
-        if let Some(room) = &self.host {
+        if let Some(room) = &self.coordinator {
             let until = Instant::now() + FAREWELL_TIMEOUT;
             let mut is_over = room.is_over.lock();
             while !*is_over {
@@ -248,7 +248,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 fn ask_to_join(client: &CoordinatorClient, member: &Member, rank: u32) -> Result<u32, String> {
     let request = CoordinatorRequest::Join { leader: member.rank, rank, size: member.size };
     match client.start(request).and_then(PendingReply::wait) {
-        Ok(CoordinatorReply::Accepted { coordinator: host }) => Ok(host),
+        Ok(CoordinatorReply::Accepted { coordinator }) => Ok(coordinator),
         Ok(CoordinatorReply::Refused(why)) => Err(why),
         Ok(other) => Err(format!("the first machine answers something else: {other:?}")),
         Err(error) => Err(format!("the first machine does not answer: {error}")),
@@ -276,27 +276,27 @@ fn run_coordinator(
     port: &RpcServer<CoordinatorProtocol>,
     (size, rank): (u32, u32),
     own: SpaceId,
-    room: &CoordinatorEnd,
+    end: &CoordinatorEnd,
 ) {
-    let mut host: TeamCoordinator<SpaceId, Option<Responder<CoordinatorProtocol>>> =
+    let mut coordinator: TeamCoordinator<SpaceId, Option<Responder<CoordinatorProtocol>>> =
         TeamCoordinator::new(size);
     // The leader at the coordinator is the first one.
-    host.come(own, (rank, rank), size, None);
+    coordinator.join(own, (rank, rank), size, None);
     loop {
-        let answers = match port.recv() {
+        let replies = match port.recv() {
             Ok(IncomingRequest { request, sender, responder }) => {
-                host.ask(sender.space, request, Some(responder))
+                coordinator.handle(sender.space, request, Some(responder))
             }
-            Err(RecvError::Lost { space, .. }) => host.gone(&space),
+            Err(RecvError::Lost { space, .. }) => coordinator.gone(&space),
             Err(RecvError::Closed { .. }) => return,
             Err(_) => Vec::new(),
         };
-        for (responder, answer) in answers {
+        for (responder, reply) in replies {
             if let Some(responder) = responder {
-                responder.send(answer);
+                responder.send(reply);
             }
         }
-        *room.is_over.lock() = host.is_over(&own) || host.is_loss_known(&own);
-        room.is_changed.notify_all();
+        *end.is_over.lock() = coordinator.is_over(&own) || coordinator.is_loss_known(&own);
+        end.is_changed.notify_all();
     }
 }

@@ -135,7 +135,7 @@ pub enum DataRequest {
     /// Release memory that a rank does not use any more.
     Release { memory: u64 },
     /// Call a function.
-    Call { number: u64, from: u32, target: u32, header: Bulk, data: Bulk },
+    CollectiveCall { number: u64, from: u32, target: u32, header: Bulk, data: Bulk },
 }
 
 /// An atomic change of a number.

@@ -240,11 +240,11 @@ fn ranks_that_want_different_arrays_are_told() {
         };
         let text = error.to_string();
         assert!(
-            text.contains("rank 0 called a making of an array of 10 numbers of type u64"),
+            text.contains("rank 0 called a creation of an array of 10 numbers of type u64"),
             "{text}"
         );
         assert!(
-            text.contains("rank 1 called a making of an array of 10 elements of 24 bytes"),
+            text.contains("rank 1 called a creation of an array of 10 elements of 24 bytes"),
             "{text}"
         );
         team.barrier().unwrap();

@@ -46,7 +46,7 @@ fn a_callback_runs_at_the_machine_that_was_asked_and_fails_alone() {
         let picky = team.callback(|call| {
             CALLS.fetch_add(1, Ordering::Relaxed);
             match call.header {
-                b"panic" => panic!("as it was told to"),
+                b"panic" => panic!("the test asks for a panic"),
                 b"error" => Err("nothing to be had".to_owned()),
                 _ => Ok(Vec::new()),
             }
@@ -58,7 +58,7 @@ fn a_callback_runs_at_the_machine_that_was_asked_and_fails_alone() {
         };
         let (panicked, good, failed) =
             (why(b"panic"), picky.call(b"good", b"", 3).unwrap(), why(b"error"));
-        assert_eq!(panicked, "it panicked: as it was told to");
+        assert_eq!(panicked, "it panicked: the test asks for a panic");
         assert_eq!((good, failed.as_str()), (Vec::new(), "nothing to be had"));
         let error = picky.start(b"", b"", 4).err().unwrap().to_string();
         assert_eq!(error, "there are 4 ranks, and so no rank 4");
@@ -125,7 +125,7 @@ fn answers_may_come_later_and_from_other_threads() {
 fn who_gets_no_answer_is_told() {
     spread(2, Machines::Of(1), |team| {
         let silent = team.callback_later(|asked| match asked.call().header {
-            b"panic" => panic!("as it was told to"),
+            b"panic" => panic!("the test asks for a panic"),
             _ => drop(asked),
         });
         let silent = silent.unwrap();

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use crate::ranks::{EVERY_WAY, Machines, new_job, spread, together};
-use pario_team::{Call, Reduction, Team, TeamError, TeamOptions};
+use pario_team::{CollectiveCall, Reduction, Team, TeamError, TeamOptions};
 use proptest::prelude::*;
 
 /// A collective call with its data.
@@ -118,10 +118,10 @@ fn disagree(machines: Machines) {
         team.barrier().unwrap();
         error
     });
-    let broadcast = Call::Broadcast { root: 2, bytes: 5 };
+    let broadcast = CollectiveCall::Broadcast { root: 2, bytes: 5 };
     for error in errors {
         let TeamError::Disagree { calls, .. } = error else { panic!("{error}") };
-        assert_eq!(calls, [broadcast, Call::Barrier, broadcast]);
+        assert_eq!(calls, [broadcast, CollectiveCall::Barrier, broadcast]);
     }
     // No rank may give another number of bytes, or of numbers.
     spread(2, machines, |team| {

@@ -1,31 +1,30 @@
-//! What a user would mount instead: 1 MiB streams and 64 KiB at random, by 1 and 4 processes,
-//! against GlusterFS.
+//! GlusterFS, which a user could mount instead: streams of 1 MiB and random accesses of 64 KiB, by
+//! 1 and 4 processes.
 //!
-//! As with fio, each process has a file of its own, visits each piece once, and the mount forgets
-//! before each turn what it has cached in the client; what the bricks and our disks have in the page
-//! cache stays there. Writes go over existing bytes and end with a sync, which counts. Ours goes
-//! over a node with the short cut, as users get it. How fast the mount reads what it has in its
-//! own cache is shown as well.
+//! As with fio, each process has its own file and visits each piece once, and the mount drops its
+//! client cache before each turn; the page cache of the bricks and of our disks stays. Writes go
+//! over existing bytes and end with a sync, which counts. Our side uses a node with the short cut,
+//! as users do. One more figure shows how fast the mount reads from its own cache.
 
 use anyhow::Result;
 
 use super::gluster::Gluster;
+use super::measured_file::Direction;
 use super::node::NodeProcess;
-use super::target::Direction;
-use super::workers::{Job, Order, Workers};
-use crate::area::Setting;
+use super::workers::{PieceOrder, WorkerJob, WorkerProcesses};
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::alternate;
 
 const GOAL: f64 = 3.0;
 const PROCESSES: u64 = 4;
-/// One size for all figures of a file: contents are made of pieces as large.
+/// One size for all figures of a file, because its content consists of pieces of this size.
 const STREAM_BYTES: usize = 1 << 20;
 const RANDOM_BYTES: usize = 64 << 10;
 
 /// Measures all `gluster-*` figures.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let turn_bytes: u64 = setting.choose(128 << 20, 32 << 20);
     if let Some(reason) = setting.lacks_space(16 * turn_bytes)? {
         report.skipped("gluster", reason);
@@ -40,10 +39,12 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
         }
     };
     let node = NodeProcess::start(&dir.join("node"))?;
-    let mut ours = Workers::of_cluster(&node.unix_address()?, 4)?;
-    for (order, piece_bytes) in [(Order::Stream, STREAM_BYTES), (Order::Random, RANDOM_BYTES)] {
-        let word = if order == Order::Stream { "stream" } else { "random-64k" };
-        let base = |process: u64, processes: u64| Job {
+    let mut ours = WorkerProcesses::of_cluster(&node.unix_address()?, 4)?;
+    for (order, piece_bytes) in
+        [(PieceOrder::Stream, STREAM_BYTES), (PieceOrder::Random, RANDOM_BYTES)]
+    {
+        let word = if order == PieceOrder::Stream { "stream" } else { "random-64k" };
+        let base = |process: u64, processes: u64| WorkerJob {
             is_preparation: true,
             direction: Direction::Write,
             order,
@@ -56,8 +57,8 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
             path: format!("/{word}-{processes}-{process}"),
         };
         for processes in [1, PROCESSES] {
-            let jobs = |change: &dyn Fn(&mut Job)| -> Vec<Job> {
-                let mut jobs: Vec<Job> = (0..processes).map(|n| base(n, processes)).collect();
+            let jobs = |change: &dyn Fn(&mut WorkerJob)| -> Vec<WorkerJob> {
+                let mut jobs: Vec<WorkerJob> = (0..processes).map(|n| base(n, processes)).collect();
                 jobs.iter_mut().for_each(change);
                 jobs
             };

@@ -1,12 +1,12 @@
-//! What files contain: the same on both sides, and different from piece to piece, so that a piece
-//! at the wrong place is seen. To take a piece costs nothing.
+//! The content of files: the same on both sides, and different from piece to piece, so that a check
+//! finds a piece at the wrong offset. Taking a piece costs nothing.
 
 use anyhow::{Result, ensure};
 use bytes::Bytes;
 
-/// So many pieces follow each other before the first one comes again.
+/// The number of different pieces; then they repeat.
 const DIFFERENT: usize = 61;
-/// How far apart they begin in the memory that they share.
+/// The distance between the beginnings of two pieces in the shared memory.
 const STEP_BYTES: usize = 64;
 
 /// The bytes of a file that consists of pieces of one size.
@@ -17,7 +17,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// Of pieces of this size.
+    /// The content of pieces of this size.
     pub fn new(piece_bytes: usize) -> Self {
         let mut memory = vec![0; piece_bytes + DIFFERENT * STEP_BYTES];
         fastrand::Rng::with_seed(3).fill(&mut memory);
@@ -30,7 +30,7 @@ impl Content {
         &self.memory[start..start + self.piece_bytes]
     }
 
-    /// The same, to be sent from where they are.
+    /// The same bytes, to be sent without a copy.
     pub fn shared_piece(&self, number: u64) -> Bytes {
         self.memory.slice_ref(self.piece(number))
     }
@@ -47,14 +47,14 @@ impl Content {
         }
     }
 
-    /// That these are the bytes of a piece.
+    /// Checks the bytes of a piece.
     pub fn check(&self, number: u64, bytes: &[u8]) -> Result<()> {
         ensure!(bytes == self.piece(number), "piece {number} has wrong bytes");
         Ok(())
     }
 }
 
-/// What is left of a number, which fits into memory.
+/// The remainder of a division, which fits into memory.
 #[expect(clippy::cast_possible_truncation, reason = "it is below a `usize`")]
 fn remainder(number: u64, divisor: usize) -> usize {
     (number % divisor as u64) as usize

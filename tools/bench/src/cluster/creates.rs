@@ -1,14 +1,16 @@
-//! Durable creates: how many files per second some clients make, against what JuiceFS documents for
-//! its fastest durable engine, or what the disk's syncs allow if that is less.
+//! Durable creates: the files per second that some clients create, against the rate that JuiceFS
+//! documents for its fastest durable engine, or the rate that the disk's syncs allow if that is
+//! less.
 //!
-//! Each client has a connection of its own and makes one file after the other: open with
-//! `create_new`, which is answered when the file is durable in the namespace, and close. The bound
+//! Each client has its own connection and creates one file after the other: it opens it with
+//! `create_new`, which returns when the file is durable in the namespace, and closes it. The bound
 //! of the disk is a plain file to which 4 KiB are appended before each `fdatasync`, measured in the
-//! same turns; what the other side has left to do for the file system is done before. With group commit one sync can carry one create of each client, so with 16 clients
-//! the disk allows 16 times as many.
+//! same turns; before each turn the file system finishes the work that the other side has left.
+//! With group commit one sync can carry one create of each client, so with 16 clients the disk
+//! allows 16 times as many.
 //!
-//! Nothing is removed before the end: for half a minute ext4 does not use the inodes of files that
-//! were deleted, and looks at each of them whenever it makes another file.
+//! No file is removed before the end: for half a minute ext4 does not reuse the inodes of deleted
+//! files, and inspects each of them at every create.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -21,26 +23,31 @@ use anyhow::{Context, Result, bail};
 use pario::Cluster;
 
 use super::node::NodeProcess;
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::statistics::median;
 use crate::turns::{Comparison, rotate};
 
-/// What JuiceFS documents, with 1 and 16 clients.
+/// The creates per second that JuiceFS documents, with 1 and 16 clients.
 const DOCUMENTED: [(u32, f64); 2] = [(1, 1_400.0), (16, 5_500.0)];
 /// Syncs of a turn.
 const SYNCS: u32 = 100;
 
 /// Measures `durable-creates-1` and `durable-creates-16`.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     for (clients, documented) in DOCUMENTED {
         run_with(setting, report, clients, documented)?;
     }
     Ok(())
 }
 
-fn run_with(setting: &Setting, report: &mut Report, clients: u32, documented: f64) -> Result<()> {
+fn run_with(
+    setting: &RunSettings,
+    report: &mut Report,
+    clients: u32,
+    documented: f64,
+) -> Result<()> {
     let name = format!("durable-creates-{clients}");
     let turns = setting.choose(31, 15);
     let creates = if clients == 1 { setting.choose(200, 100) } else { setting.choose(640, 320) };
@@ -56,11 +63,11 @@ fn run_with(setting: &Setting, report: &mut Report, clients: u32, documented: f6
         &mut [
             &mut || {
                 turn += 1;
-                setting.settle()?;
+                setting.flush_file_system()?;
                 create(&connections, turn, creates / clients)
             },
             &mut || {
-                setting.settle()?;
+                setting.flush_file_system()?;
                 append_and_sync(&mut appended.borrow_mut())
             },
         ],
@@ -83,7 +90,7 @@ fn run_with(setting: &Setting, report: &mut Report, clients: u32, documented: f6
     Ok(())
 }
 
-/// Our side: so many files by each client.
+/// Our side: each client creates `each` files.
 fn create(clients: &[Cluster], turn: u32, each: u32) -> Result<Duration> {
     let begin = Barrier::new(clients.len() + 1);
     thread::scope(|scope| {
@@ -117,7 +124,7 @@ fn append_and_sync(file: &mut File) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-/// That all files are there.
+/// Checks that all files exist.
 fn check(cluster: &Cluster, expected: usize) -> Result<()> {
     let found = cluster.list_names("/made")?.count();
     anyhow::ensure!(found == expected, "{found} files are there instead of {expected}");

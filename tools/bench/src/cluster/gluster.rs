@@ -1,9 +1,9 @@
 //! GlusterFS as a peer: a distributed volume with four bricks, mounted with FUSE, all on loopback.
 //!
-//! It runs in namespaces of its own: its daemons see no network but their own loopback, no processes
-//! but their own, and directories of the measurement in place of `/var/lib/glusterd` and others. So
-//! nothing else on the machine meets it, and it is gone, mount included, when its first process is.
-//! That process is this program in a role; those that use the mount are its children.
+//! It runs in its own namespaces: its daemons see only their own loopback and their own processes,
+//! and directories of the measurement in place of `/var/lib/glusterd` and others. So it does not
+//! touch the rest of the machine, and it ends, mount included, with its first process. That process
+//! is this program in a role; the processes that use the mount are its children.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,46 +13,46 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::workers::{Job, Workers};
-use crate::apart::{self, run, text};
-use crate::partner::{Partner, Role, Starter};
+use super::workers::{WorkerJob, WorkerProcesses};
+use crate::namespaces::{self, run, text};
+use crate::partner::{ParentProcess, PartnerProcess, PartnerRole};
 
 /// The first process within the namespaces.
-pub const ROLE: Role = Role { name: "cluster-gluster", run: serve };
+pub const ROLE: PartnerRole = PartnerRole { name: "cluster-gluster", run: serve };
 
-/// An address of the loopback within the namespaces; GlusterFS does not take 127.0.0.1.
+/// An address of the loopback in the namespaces; GlusterFS does not accept 127.0.0.1.
 const HOST: &str = "10.77.0.1";
 const BRICKS: usize = 4;
 const VOLUME: &str = "bench";
-/// How long it may take until the daemon answers.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The time limit for the daemon to answer.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
-/// A volume that is mounted, and processes that use it.
+/// A mounted volume, and the processes that use it.
 #[derive(Debug)]
 pub struct Gluster {
-    partner: Partner,
+    partner: PartnerProcess,
 }
 
 impl Gluster {
-    /// Installs, starts and mounts it, or says why it cannot be had here.
+    /// Installs, starts and mounts GlusterFS; the inner error says why that is impossible here.
     pub fn start(dir: &Path, processes: usize) -> Result<Result<Self, String>> {
         let started = start(ROLE.name, &[text(dir)?, &processes.to_string()])?;
         Ok(started.map(|partner| Self { partner }))
     }
 
-    /// Has processes do something on the mounted volume, all at once.
-    pub fn work(&mut self, jobs: &[Job]) -> Result<Duration> {
-        self.partner.tell(jobs.len().to_string())?;
+    /// Lets processes use the mounted volume, all at once.
+    pub fn work(&mut self, jobs: &[WorkerJob]) -> Result<Duration> {
+        self.partner.send_line(jobs.len().to_string())?;
         for job in jobs {
-            self.partner.tell(job.to_string())?;
+            self.partner.send_line(job.to_string())?;
         }
-        Ok(Duration::from_nanos(self.partner.hear_value().context("GlusterFS")?))
+        Ok(Duration::from_nanos(self.partner.receive_value().context("GlusterFS")?))
     }
 }
 
-/// Installs GlusterFS and starts a role in new namespaces, which says when the volume is mounted; or
-/// says why it cannot be had here.
-pub fn start(role: &str, words: &[&str]) -> Result<Result<Partner, String>> {
+/// Installs GlusterFS and starts a role in new namespaces, which reports when the volume is
+/// mounted; the inner error says why that is impossible here.
+pub fn start(role: &str, words: &[&str]) -> Result<Result<PartnerProcess, String>> {
     if !rustix::process::geteuid().is_root() {
         return Ok(Err("no GlusterFS: needs to be root".to_owned()));
     }
@@ -64,37 +64,37 @@ pub fn start(role: &str, words: &[&str]) -> Result<Result<Partner, String>> {
         let last = said.lines().last().unwrap_or("peers.sh failed");
         return Ok(Err(format!("no GlusterFS: {last}")));
     }
-    let mut partner = apart::start(role, words)?;
-    match partner.hear() {
+    let mut partner = namespaces::start(role, words)?;
+    match partner.receive_line() {
         Ok(said) if said == "mounted" => Ok(Ok(partner)),
         Ok(why) => Ok(Err(format!("no GlusterFS: {why}"))),
         Err(_) => Ok(Err("no GlusterFS: namespaces are not possible here".to_owned())),
     }
 }
 
-/// Within the namespaces: starts everything, then does as it is told until it is ended.
+/// In the namespaces: starts everything, then runs jobs until its parent ends it.
 fn serve(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
+    let parent = ParentProcess::listen();
     let [dir, processes] = words else {
         bail!("needs a directory and a number");
     };
     let mount = match start_and_mount(Path::new(dir)) {
         Ok(mount) => mount,
-        Err(error) => return starter.say(format!("{error:#}").replace('\n', " ")),
+        Err(error) => return parent.send_line(format!("{error:#}").replace('\n', " ")),
     };
-    let mut workers = Workers::of_directory(&mount, processes.parse()?)?;
-    starter.say("mounted")?;
+    let mut workers = WorkerProcesses::of_directory(&mount, processes.parse()?)?;
+    parent.send_line("mounted")?;
     loop {
-        let count: usize = starter.hear()?.parse()?;
-        let jobs = (0..count).map(|_| starter.hear()?.parse());
-        let elapsed = workers.work(&jobs.collect::<Result<Vec<Job>>>()?)?;
-        starter.say(elapsed.as_nanos().to_string())?;
+        let count: usize = parent.receive_line()?.parse()?;
+        let jobs = (0..count).map(|_| parent.receive_line()?.parse());
+        let elapsed = workers.work(&jobs.collect::<Result<Vec<WorkerJob>>>()?)?;
+        parent.send_line(elapsed.as_nanos().to_string())?;
     }
 }
 
-/// Within new namespaces: starts the daemon, makes a volume, and mounts it.
+/// In new namespaces: starts the daemon, creates a volume and mounts it.
 pub fn start_and_mount(dir: &Path) -> Result<PathBuf> {
-    take_place(dir)?;
+    redirect_state(dir)?;
     run("ip", &["link", "set", "lo", "up"])?;
     run("ip", &["address", "add", &format!("{HOST}/32"), "dev", "lo"])?;
     start_daemon()?;
@@ -115,10 +115,10 @@ pub fn start_and_mount(dir: &Path) -> Result<PathBuf> {
     Ok(mount)
 }
 
-/// Within new namespaces: puts directories of the measurement in the place of those that the daemons
-/// keep what they know and say in.
-pub fn take_place(dir: &Path) -> Result<()> {
-    // What is mounted from here on is seen in here only: unshare has made all mounts private.
+/// In new namespaces: mounts directories of the measurement over those in which the daemons keep
+/// their state and logs.
+pub fn redirect_state(dir: &Path) -> Result<()> {
+    // `unshare` has made all mounts private: only these namespaces see the ones below.
     for (own, usual) in [("state", "/var/lib/glusterd"), ("log", "/var/log/glusterfs")] {
         let own = dir.join(own);
         fs::create_dir_all(&own)?;
@@ -134,7 +134,7 @@ pub fn start_daemon() -> Result<()> {
     daemon.context("starting glusterd")?;
     let start = Instant::now();
     while run("gluster", &["--mode=script", "peer", "status"]).is_err() {
-        ensure!(start.elapsed() < PATIENCE, "glusterd does not answer");
+        ensure!(start.elapsed() < TIME_LIMIT, "glusterd does not answer within {TIME_LIMIT:?}");
         thread::sleep(Duration::from_millis(100));
     }
     Ok(())

@@ -1,8 +1,8 @@
-//! A striped file by the short cut, against `pread` and `pwrite` on a plain file.
+//! A striped file through the short cut, against `pread` and `pwrite` on a plain file.
 //!
 //! Both files are in the page cache, are filled in the same way, and are visited in the same order
-//! with the same memory. Where the kernel put a file's pages makes a difference of a few per cent,
-//! so the files are made anew several times during the measurement.
+//! with the same memory. The location of a file's pages makes a difference of a few per cent, so
+//! both files are created again several times.
 
 use std::cell::RefCell;
 use std::fs;
@@ -11,47 +11,52 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::content::Content;
+use super::measured_file::{Direction, MeasuredFile};
 use super::node::NodeProcess;
-use super::target::{Direction, Target};
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::{Comparison, rotate};
 
 const FILE_BYTES: u64 = 96 << 20;
-/// Places of a turn at random: some ten milliseconds.
+/// Random accesses of a turn: some ten milliseconds.
 const RANDOM_PLACES: u64 = 12_000;
 
 /// Measures `local-stream-read`.
-pub fn run_stream_read(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_stream_read(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, &STREAM, Direction::Read)
 }
 
 /// Measures `local-stream-write`.
-pub fn run_stream_write(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_stream_write(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, &STREAM, Direction::Write)
 }
 
 /// Measures `local-random-4k-read` and `local-random-4k-write`.
-pub fn run_random(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_random(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, &RANDOM, Direction::Read)?;
     run(setting, report, &RANDOM, Direction::Write)
 }
 
-/// What is measured.
-struct Kind {
+/// One case of this comparison.
+struct LocalCase {
     name: &'static str,
     piece_bytes: usize,
     is_random: bool,
     goal: f64,
 }
 
-const STREAM: Kind =
-    Kind { name: "local-stream", piece_bytes: 1 << 20, is_random: false, goal: 0.97 };
-const RANDOM: Kind =
-    Kind { name: "local-random-4k", piece_bytes: 4096, is_random: true, goal: 0.9 };
+const STREAM: LocalCase =
+    LocalCase { name: "local-stream", piece_bytes: 1 << 20, is_random: false, goal: 0.97 };
+const RANDOM: LocalCase =
+    LocalCase { name: "local-random-4k", piece_bytes: 4096, is_random: true, goal: 0.9 };
 
-fn run(setting: &Setting, report: &mut Report, kind: &Kind, direction: Direction) -> Result<()> {
+fn run(
+    setting: &RunSettings,
+    report: &mut Report,
+    kind: &LocalCase,
+    direction: Direction,
+) -> Result<()> {
     let name = format!("{}-{}", kind.name, direction.name());
     if let Some(reason) = setting.lacks_space(4 * FILE_BYTES)? {
         report.skipped(&name, reason);
@@ -69,9 +74,9 @@ fn run(setting: &Setting, report: &mut Report, kind: &Kind, direction: Direction
     for round in 0..rounds {
         let path = format!("/{name}-{round}");
         let plain_path = dir.join("plain");
-        let ours = Target::create_ours(&cluster, &path)?;
+        let ours = MeasuredFile::create_ours(&cluster, &path)?;
         ours.ensure_short_cut(true)?;
-        let plain = Target::create_plain(&plain_path)?;
+        let plain = MeasuredFile::create_plain(&plain_path)?;
         plain.fill(&content, FILE_BYTES)?;
         ours.fill(&content, FILE_BYTES)?;
         let places: Vec<u64> = if kind.is_random {
@@ -81,8 +86,9 @@ fn run(setting: &Setting, report: &mut Report, kind: &Kind, direction: Direction
             (0..pieces).collect()
         };
         bytes = (places.len() * kind.piece_bytes) as f64;
-        let turn =
-            |target: &Target| visit(target, direction, &places, &content, &mut memory.borrow_mut());
+        let turn = |target: &MeasuredFile| {
+            visit(target, direction, &places, &content, &mut memory.borrow_mut())
+        };
         let mut seconds =
             rotate(turns, &mut [&mut || turn(&ours), &mut || turn(&plain)])?.into_iter();
         ours_s.extend(seconds.next().into_iter().flatten());
@@ -100,9 +106,9 @@ fn run(setting: &Setting, report: &mut Report, kind: &Kind, direction: Direction
     Ok(())
 }
 
-/// One turn of one side: all places, in order.
+/// One turn of one side: accesses all pieces in order.
 pub fn visit(
-    target: &Target,
+    target: &MeasuredFile,
     direction: Direction,
     places: &[u64],
     content: &Content,

@@ -1,5 +1,5 @@
-//! The cluster as users have it: a node in a process of its own and the library, against plain
-//! files, bare sockets and GlusterFS.
+//! The cluster as users have it: a node in its own process and the library, against plain files,
+//! bare sockets and GlusterFS.
 
 mod against_gluster;
 pub mod content;
@@ -7,62 +7,62 @@ mod creates;
 pub mod gluster;
 mod ior_hard;
 mod local;
+pub mod measured_file;
 pub mod node;
 mod over_network;
-pub mod target;
 mod workers;
 
-use crate::area::{Area, Family, nothing};
-use crate::partner::Role;
+use crate::area::{BenchArea, FigureFamily, nothing};
+use crate::partner::PartnerRole;
 
 /// The area of the cluster.
-pub const AREA: Area = Area {
+pub const AREA: BenchArea = BenchArea {
     name: "cluster",
     draw: nothing,
     families: &[
-        // First: the file system makes files slowly after many were deleted.
-        Family {
+        // First, because the file system creates files slowly after many were deleted.
+        FigureFamily {
             name: "durable-creates",
-            what: "files made per second by 1 and 16 clients, against what JuiceFS documents",
+            description: "files made per second by 1 and 16 clients, against what JuiceFS documents",
             run: creates::run,
         },
-        Family {
+        FigureFamily {
             name: "local-stream-read",
-            what: "1 MiB pieces of a file over four disks by the short cut, against pread",
+            description: "1 MiB pieces of a file over four disks by the short cut, against pread",
             run: local::run_stream_read,
         },
-        Family {
+        FigureFamily {
             name: "local-stream-write",
-            what: "the same written, against pwrite",
+            description: "the same written, against pwrite",
             run: local::run_stream_write,
         },
-        Family {
+        FigureFamily {
             name: "local-random-4k",
-            what: "4 KiB at random by the short cut, against pread and pwrite",
+            description: "4 KiB at random by the short cut, against pread and pwrite",
             run: local::run_random,
         },
-        Family {
+        FigureFamily {
             name: "unix-stream",
-            what: "1 MiB pieces over a Unix socket, against a bare one or a plain file",
+            description: "1 MiB pieces over a Unix socket, against a bare one or a plain file",
             run: over_network::run_unix,
         },
-        Family {
+        FigureFamily {
             name: "tcp-stream",
-            what: "1 MiB pieces over TCP, against a bare socket or a plain file",
+            description: "1 MiB pieces over TCP, against a bare socket or a plain file",
             run: over_network::run_tcp,
         },
-        Family {
+        FigureFamily {
             name: "ior-hard",
-            what: "47,008-byte records of four processes in one file, against pwrite and pread",
+            description: "47,008-byte records of four processes in one file, against pwrite and pread",
             run: ior_hard::run,
         },
-        Family {
+        FigureFamily {
             name: "gluster",
-            what: "1 MiB streams and 64 KiB at random, 1 and 4 processes, against GlusterFS",
+            description: "1 MiB streams and 64 KiB at random, 1 and 4 processes, against GlusterFS",
             run: against_gluster::run,
         },
     ],
 };
 
-/// What the second processes of these figures are.
-pub const ROLES: &[Role] = &[node::ROLE, workers::ROLE, gluster::ROLE];
+/// The roles of second processes in these figures.
+pub const ROLES: &[PartnerRole] = &[node::ROLE, workers::ROLE, gluster::ROLE];

@@ -1,4 +1,4 @@
-//! The node that is measured: a process of its own, as `pario serve` starts it, with four disks.
+//! The measured node: a process of its own, as `pario serve` starts it, with four disks.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,43 +11,43 @@ use pario_server::Node;
 use pario_server::config::Config;
 
 use crate::net::Transport;
-use crate::partner::{Partner, Role, Starter};
+use crate::partner::{ParentProcess, PartnerProcess, PartnerRole};
 
 /// The process of the node.
-pub const ROLE: Role = Role { name: "cluster-node", run: serve };
+pub const ROLE: PartnerRole = PartnerRole { name: "cluster-node", run: serve };
 
 /// A node in a second process.
 #[derive(Debug)]
 pub struct NodeProcess {
     address: Address,
     key_file: PathBuf,
-    _process: Partner,
+    _process: PartnerProcess,
 }
 
 impl NodeProcess {
-    /// Starts a node that has everything in a directory, and waits until it can be used.
+    /// Starts a node whose data is in a directory, and waits until it is ready.
     pub fn start(dir: &Path) -> Result<Self> {
         fs::create_dir_all(dir)?;
         let key_file = dir.join("key");
         pario_net::write_private_file(&key_file, Key::random().to_hex())?;
         let word = dir.to_str().context("the directory has a readable name")?;
-        let mut process = Partner::start(ROLE.name, &[word])?;
-        let address = process.hear().context("starting a node")?.parse()?;
+        let mut process = PartnerProcess::start(ROLE.name, &[word])?;
+        let address = process.receive_line().context("starting a node")?.parse()?;
         Ok(Self { address, key_file, _process: process })
     }
 
-    /// Where clients find it by its Unix socket.
+    /// The address of its Unix socket.
     pub fn unix_address(&self) -> Result<String> {
         let path = self.address.unix.as_ref().context("the node has a Unix socket")?;
         Ok(format!("unix:{}", path.display()))
     }
 
-    /// Connects as users do: by the Unix socket, with the short cut.
+    /// Connects as users do: over the Unix socket, with the short cut.
     pub fn connect(&self) -> Result<Cluster> {
         connect_near(&self.unix_address()?, "client")
     }
 
-    /// The same for one of several clients in this process.
+    /// Connects one of several clients of this process in the same way.
     pub fn connect_as(&self, client: u32) -> Result<Cluster> {
         connect_near(&self.unix_address()?, &format!("client {client}"))
     }
@@ -67,16 +67,16 @@ impl NodeProcess {
     }
 }
 
-/// Connects with the short cut, whatever the environment says.
+/// Connects with the short cut, even if the environment disables it.
 pub fn connect_near(address: &str, client: &str) -> Result<Cluster> {
     let client = Some(client.to_owned());
     let options = ClusterOptions { short_cut: Some(true), client, ..ClusterOptions::default() };
     Ok(Cluster::connect_with(address, options)?)
 }
 
-/// The node: as it is configured by a data directory alone, and on a port of loopback as well.
+/// Runs the node, configured by a data directory only, and also on a port of loopback.
 fn serve(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
+    let parent = ParentProcess::listen();
     let [dir] = words else {
         bail!("needs a directory");
     };
@@ -86,7 +86,7 @@ fn serve(words: &[String]) -> Result<()> {
     config.nodes[0].socket = dir.join("node.sock");
     config.nodes[0].listen = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     let node = Node::start(&config, "local")?;
-    starter.say(node.address())?;
+    parent.send_line(node.address())?;
     node.wait();
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! A striped file over the node, without the short cut: streams of 1 MiB pieces, against the slower
-//! of a bare socket of the same kind and a plain file.
+//! one of a bare socket of the same kind and a plain file.
 //!
-//! All three move the same number of bytes in each turn. Ours has a few pieces under way, as the
+//! All three move the same number of bytes in each turn. Our side has a few pieces under way; the
 //! bare socket has what fits into its buffers.
 
 use std::cell::RefCell;
@@ -12,12 +12,12 @@ use anyhow::{Result, bail, ensure};
 
 use super::content::Content;
 use super::local::visit;
+use super::measured_file::{Direction, MeasuredFile};
 use super::node::NodeProcess;
-use super::target::{Direction, Target};
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::net::Transport;
-use crate::net::bare::Bare;
+use crate::net::bare_socket::BareSocket;
 use crate::report::Report;
 use crate::statistics::median;
 use crate::turns::{Comparison, rotate};
@@ -25,20 +25,20 @@ use crate::turns::{Comparison, rotate};
 const GOAL: f64 = 0.8;
 const FILE_BYTES: u64 = 96 << 20;
 const PIECE_BYTES: usize = 1 << 20;
-/// Pieces of ours under way.
+/// Pieces of our side that are under way at once.
 const UNDER_WAY: usize = 4;
 
 /// Measures `unix-stream-read` and `unix-stream-write`.
-pub fn run_unix(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_unix(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, Transport::Unix)
 }
 
 /// Measures `tcp-stream-read` and `tcp-stream-write`.
-pub fn run_tcp(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_tcp(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, Transport::Tcp)
 }
 
-fn run(setting: &Setting, report: &mut Report, transport: Transport) -> Result<()> {
+fn run(setting: &RunSettings, report: &mut Report, transport: Transport) -> Result<()> {
     let names = Direction::BOTH.map(|way| format!("{}-stream-{}", transport.name(), way.name()));
     if let Some(reason) = setting.lacks_space(4 * FILE_BYTES)? {
         names.iter().for_each(|name| report.skipped(name, reason.clone()));
@@ -49,12 +49,12 @@ fn run(setting: &Setting, report: &mut Report, transport: Transport) -> Result<(
     let node = NodeProcess::start(&dir.join("node"))?;
     let cluster = node.connect_over(transport)?;
     let content = Content::new(PIECE_BYTES);
-    let ours = Target::create_ours(&cluster, "/file")?;
+    let ours = MeasuredFile::create_ours(&cluster, "/file")?;
     ours.ensure_short_cut(false)?;
-    let plain = Target::create_plain(&dir.join("plain"))?;
+    let plain = MeasuredFile::create_plain(&dir.join("plain"))?;
     ours.fill(&content, FILE_BYTES)?;
     plain.fill(&content, FILE_BYTES)?;
-    let mut bare = Bare::start(transport, &dir)?;
+    let mut bare = BareSocket::start(transport, &dir)?;
     let places: Vec<u64> = (0..FILE_BYTES / PIECE_BYTES as u64).collect();
     let memory = RefCell::new(vec![0; PIECE_BYTES]);
     for (direction, name) in Direction::BOTH.into_iter().zip(names) {
@@ -85,14 +85,14 @@ fn run(setting: &Setting, report: &mut Report, transport: Transport) -> Result<(
     Ok(())
 }
 
-/// One turn of ours: pieces in order, some of them under way.
+/// One turn of our side: accesses pieces in order, some of them under way at once.
 fn stream(
-    target: &Target,
+    target: &MeasuredFile,
     direction: Direction,
     places: &[u64],
     content: &Content,
 ) -> Result<Duration> {
-    let Target::Ours(file) = target else { bail!("only ours has requests under way") };
+    let MeasuredFile::Ours(file) = target else { bail!("only ours has requests under way") };
     let offset = |place: &u64| place * PIECE_BYTES as u64;
     let start = Instant::now();
     match direction {

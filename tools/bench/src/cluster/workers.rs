@@ -1,7 +1,7 @@
-//! Several processes that read or write at once, on either side.
+//! Several processes that read or write at the same time, on either side.
 //!
-//! Each is told what to do, opens its file and says when it is ready; then all begin together. The
-//! time is from the word to begin until the last one is done.
+//! Each process gets a job, opens its file and reports that it is ready; then all begin together.
+//! The time runs from the signal to begin until the last process is done.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,53 +14,53 @@ use rustix::fs::{Advice, fadvise};
 
 use super::content::Content;
 use super::local::visit;
+use super::measured_file::{Direction, MeasuredFile};
 use super::node::connect_near;
-use super::target::{Direction, Target};
-use crate::partner::{Partner, Role, Starter, next_word};
+use crate::partner::{ParentProcess, PartnerProcess, PartnerRole, next_word};
 
-/// A process that works.
-pub const ROLE: Role = Role { name: "cluster-worker", run: serve };
+/// A worker process.
+pub const ROLE: PartnerRole = PartnerRole { name: "cluster-worker", run: serve };
 
-/// In which order a process visits its pieces.
+/// The order in which a process visits its pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum PieceOrder {
     /// Ascending.
     Stream,
     /// Each piece once, at random.
     Random,
 }
 
-/// What a process is to do.
+/// The job of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job {
-    /// Whether this is not measured: a file is made, or its bytes are checked.
+pub struct WorkerJob {
+    /// Whether the job is not measured: it creates a file, or checks its bytes.
     pub is_preparation: bool,
-    /// Which way the bytes go.
+    /// The direction of the bytes.
     pub direction: Direction,
-    /// In which order.
-    pub order: Order,
-    /// How many at a time.
+    /// The order of the pieces.
+    pub order: PieceOrder,
+    /// The bytes of a piece.
     pub piece_bytes: usize,
     /// The first piece of the file that belongs to the process.
     pub first: u64,
-    /// From there on every so manieth.
+    /// The distance from one of its pieces to the next.
     pub step: u64,
-    /// How many pieces.
+    /// The number of pieces.
     pub count: u64,
-    /// Whether it is made durable at the end.
+    /// Whether the job ends with a sync.
     pub is_synced: bool,
-    /// Whether a mounted file system forgets first what it has cached for its users, as fio has it
-    /// done before it begins.
+    /// Whether a mounted file system first drops what it has cached for its users, as fio makes it
+    /// do.
     pub is_forgotten: bool,
-    /// The file, seen from the root of the cluster or the directory of plain files.
+    /// The path of the file, from the root of the cluster or the directory of plain files.
     pub path: String,
 }
 
-impl fmt::Display for Job {
+impl fmt::Display for WorkerJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let order = match self.order {
-            Order::Stream => "stream",
-            Order::Random => "random",
+            PieceOrder::Stream => "stream",
+            PieceOrder::Random => "random",
         };
         write!(
             f,
@@ -78,7 +78,7 @@ impl fmt::Display for Job {
     }
 }
 
-impl FromStr for Job {
+impl FromStr for WorkerJob {
     type Err = anyhow::Error;
 
     fn from_str(line: &str) -> Result<Self> {
@@ -89,12 +89,12 @@ impl FromStr for Job {
             direction: match next_word::<String>(words)?.as_str() {
                 "read" => Direction::Read,
                 "write" => Direction::Write,
-                other => bail!("there is no direction {other}"),
+                other => bail!("{other} is not a direction"),
             },
             order: match next_word::<String>(words)?.as_str() {
-                "stream" => Order::Stream,
-                "random" => Order::Random,
-                other => bail!("there is no order {other}"),
+                "stream" => PieceOrder::Stream,
+                "random" => PieceOrder::Random,
+                other => bail!("{other} is not an order"),
             },
             piece_bytes: next_word(words)?,
             first: next_word(words)?,
@@ -107,11 +107,11 @@ impl FromStr for Job {
     }
 }
 
-impl Job {
+impl WorkerJob {
     fn places(&self) -> Vec<u64> {
         let mut places: Vec<u64> =
             (0..self.count).map(|number| self.first + number * self.step).collect();
-        if self.order == Order::Random {
+        if self.order == PieceOrder::Random {
             fastrand::Rng::with_seed(self.first + 9).shuffle(&mut places);
         }
         places
@@ -120,64 +120,64 @@ impl Job {
 
 /// The processes of one side.
 #[derive(Debug)]
-pub struct Workers {
-    workers: Vec<Partner>,
+pub struct WorkerProcesses {
+    workers: Vec<PartnerProcess>,
 }
 
-impl Workers {
-    /// Processes that use a cluster.
+impl WorkerProcesses {
+    /// Starts processes that use a cluster.
     pub fn of_cluster(address: &str, count: usize) -> Result<Self> {
         Self::start("ours", address, count)
     }
 
-    /// Processes that use plain files in a directory.
+    /// Starts processes that use plain files in a directory.
     pub fn of_directory(dir: &Path, count: usize) -> Result<Self> {
         let dir = dir.to_str().context("the directory has a readable name")?;
         Self::start("plain", dir, count)
     }
 
     fn start(kind: &str, place: &str, count: usize) -> Result<Self> {
-        let worker = |_| Partner::start(ROLE.name, &[kind, place]);
+        let worker = |_| PartnerProcess::start(ROLE.name, &[kind, place]);
         Ok(Self { workers: (0..count).map(worker).collect::<Result<_>>()? })
     }
 
-    /// Has each process do something, all at once.
-    pub fn work(&mut self, jobs: &[Job]) -> Result<Duration> {
+    /// Lets each process do its job, all at once, and returns the time.
+    pub fn work(&mut self, jobs: &[WorkerJob]) -> Result<Duration> {
         ensure!(jobs.len() <= self.workers.len(), "there are not enough processes");
         let workers = &mut self.workers[..jobs.len()];
         for (worker, job) in workers.iter_mut().zip(jobs) {
-            worker.tell(job.to_string())?;
+            worker.send_line(job.to_string())?;
         }
         for worker in workers.iter_mut() {
-            let said = worker.hear()?;
-            ensure!(said == "ready", "a process said {said:?}");
+            let said = worker.receive_line()?;
+            ensure!(said == "ready", "a process sent the line {said:?}");
         }
         let start = Instant::now();
         for worker in workers.iter_mut() {
-            worker.tell("go")?;
+            worker.send_line("go")?;
         }
         for worker in workers.iter_mut() {
-            let said = worker.hear()?;
-            ensure!(said == "done", "a process said {said:?}");
+            let said = worker.receive_line()?;
+            ensure!(said == "done", "a process sent the line {said:?}");
         }
         Ok(start.elapsed())
     }
 }
 
-/// Where the files of a process are.
-enum Place {
+/// The files of a process.
+enum WorkerFiles {
     Ours(Cluster),
     Plain(PathBuf),
 }
 
-impl Place {
-    fn open(&self, job: &Job) -> Result<Target> {
+impl WorkerFiles {
+    fn open(&self, job: &WorkerJob) -> Result<MeasuredFile> {
         let target = match self {
-            Self::Ours(cluster) => Target::open_ours(cluster, &job.path)?,
-            Self::Plain(dir) => Target::open_plain(&plain_path(dir, &job.path))?,
+            Self::Ours(cluster) => MeasuredFile::open_ours(cluster, &job.path)?,
+            Self::Plain(dir) => MeasuredFile::open_plain(&plain_path(dir, &job.path))?,
         };
         target.ensure_short_cut(true)?;
-        if let Target::Plain(file) = &target
+        if let MeasuredFile::Plain(file) = &target
             && job.is_forgotten
         {
             fadvise(file, 0, None, Advice::DontNeed)?;
@@ -185,14 +185,14 @@ impl Place {
         Ok(target)
     }
 
-    /// Makes a file that has all the pieces of a job, or looks at them.
-    fn prepare(&self, job: &Job, content: &Content) -> Result<()> {
+    /// Creates a file with all pieces of a job, or checks them.
+    fn prepare(&self, job: &WorkerJob, content: &Content) -> Result<()> {
         if job.direction == Direction::Read {
             return self.open(job)?.check(content, job.piece_bytes, job.count);
         }
         let target = match self {
-            Self::Ours(cluster) => Target::create_ours(cluster, &job.path)?,
-            Self::Plain(dir) => Target::create_plain(&plain_path(dir, &job.path))?,
+            Self::Ours(cluster) => MeasuredFile::create_ours(cluster, &job.path)?,
+            Self::Plain(dir) => MeasuredFile::create_plain(&plain_path(dir, &job.path))?,
         };
         target.fill(content, job.count * job.piece_bytes as u64)
     }
@@ -203,34 +203,34 @@ fn plain_path(dir: &Path, path: &str) -> PathBuf {
 }
 
 fn serve(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
+    let parent = ParentProcess::listen();
     let [kind, place] = words else {
         bail!("needs a kind and a place");
     };
     let place = match kind.as_str() {
-        "ours" => Place::Ours(connect_near(place, "worker")?),
-        _ => Place::Plain(place.into()),
+        "ours" => WorkerFiles::Ours(connect_near(place, "worker")?),
+        _ => WorkerFiles::Plain(place.into()),
     };
     loop {
-        let job: Job = starter.hear()?.parse()?;
+        let job: WorkerJob = parent.receive_line()?.parse()?;
         let content = Content::new(job.piece_bytes);
         if job.is_preparation {
-            starter.say("ready")?;
-            starter.hear()?;
+            parent.send_line("ready")?;
+            parent.receive_line()?;
             place.prepare(&job, &content)?;
-            starter.say("done")?;
+            parent.send_line("done")?;
             continue;
         }
         let target = place.open(&job)?;
         let mut memory = vec![1; job.piece_bytes];
         let places = job.places();
-        starter.say("ready")?;
-        starter.hear()?;
+        parent.send_line("ready")?;
+        parent.receive_line()?;
         visit(&target, job.direction, &places, &content, &mut memory)?;
         if job.is_synced {
             target.sync()?;
         }
-        starter.say("done")?;
+        parent.send_line("done")?;
     }
 }
 
@@ -240,10 +240,10 @@ mod tests {
 
     #[test]
     fn a_job_is_told_in_a_line() {
-        let job = Job {
+        let job = WorkerJob {
             is_preparation: false,
             direction: Direction::Write,
-            order: Order::Random,
+            order: PieceOrder::Random,
             piece_bytes: 47_008,
             first: 3,
             step: 4,
@@ -252,7 +252,7 @@ mod tests {
             is_forgotten: false,
             path: "/file".to_owned(),
         };
-        assert_eq!(job.to_string().parse::<Job>().unwrap(), job);
+        assert_eq!(job.to_string().parse::<WorkerJob>().unwrap(), job);
         let mut places = job.places();
         assert_ne!(places[..3], [3, 7, 11]);
         places.sort_unstable();

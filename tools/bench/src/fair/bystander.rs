@@ -1,62 +1,63 @@
-//! A process beside a client that is measured: it floods the node, or only uses a processor.
+//! A bystander: a process beside the measured client that floods the node, or only keeps a
+//! processor busy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, bail};
 
-use super::questions::RawClient;
-use crate::partner::{Partner, Role, Starter};
+use super::requests::RequestClient;
+use crate::partner::{ParentProcess, PartnerProcess, PartnerRole};
 
 /// The process of a bystander.
-pub const ROLE: Role = Role { name: "fair-bystander", run: stand_by };
+pub const ROLE: PartnerRole = PartnerRole { name: "fair-bystander", run: stand_by };
 
-/// What a bystander does.
+/// The load of a bystander.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
-    /// Asks the node as many cheap questions as it takes.
+pub enum BystanderLoad {
+    /// Sends the node as many cheap requests as it accepts.
     Flood,
-    /// Uses a processor.
+    /// Keeps a processor busy.
     Spin,
 }
 
 /// A bystander, seen from the process that measures.
-pub struct Bystander(Partner);
+pub struct Bystander(PartnerProcess);
 
 impl Bystander {
-    /// Starts one; it does nothing yet.
-    pub fn start(deed: Deed, address: &str) -> Result<Self> {
+    /// Starts a bystander, which does nothing yet.
+    pub fn start(deed: BystanderLoad, address: &str) -> Result<Self> {
         let word = match deed {
-            Deed::Flood => "flood",
-            Deed::Spin => "spin",
+            BystanderLoad::Flood => "flood",
+            BystanderLoad::Spin => "spin",
         };
-        let mut partner = Partner::start(ROLE.name, &[word, address])?;
-        partner.hear()?;
+        let mut partner = PartnerProcess::start(ROLE.name, &[word, address])?;
+        partner.receive_line()?;
         Ok(Self(partner))
     }
 
-    /// Has it begin.
+    /// Lets it begin.
     pub fn begin(&mut self) -> Result<()> {
-        self.0.tell("begin")?;
-        self.0.hear()?;
+        self.0.send_line("begin")?;
+        self.0.receive_line()?;
         Ok(())
     }
 
-    /// Has it end; how many questions it has asked.
+    /// Lets it end; returns the number of its requests.
     pub fn end(&mut self) -> Result<u64> {
-        self.0.tell("end")?;
-        self.0.hear_value()
+        self.0.send_line("end")?;
+        self.0.receive_value()
     }
 }
 
 fn stand_by(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
+    let parent = ParentProcess::listen();
     let [deed, address] = words else { bail!("needs a deed and an address") };
-    let client = (deed == "flood").then(|| RawClient::connect(address)).transpose()?;
+    let client = (deed == "flood").then(|| RequestClient::connect(address)).transpose()?;
     let client = Arc::new(client);
-    starter.say("ready")?;
+    parent.send_line("ready")?;
     loop {
-        starter.hear()?;
+        parent.receive_line()?;
         let is_over = Arc::new(AtomicBool::new(false));
         let working = {
             let (client, is_over) = (client.clone(), is_over.clone());
@@ -70,10 +71,10 @@ fn stand_by(words: &[String]) -> Result<()> {
                 }
             })
         };
-        starter.say("begun")?;
-        starter.hear()?;
+        parent.send_line("begun")?;
+        parent.receive_line()?;
         is_over.store(true, Ordering::SeqCst);
         let Ok(asked) = working.join() else { bail!("a bystander panicked") };
-        starter.say(asked.to_string())?;
+        parent.send_line(asked.to_string())?;
     }
 }

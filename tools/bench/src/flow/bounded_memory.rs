@@ -1,10 +1,10 @@
-//! Ten million tokens of 4 KiB through a merge that is slower than everything before it: the most
-//! memory of a process, above what it has when it is idle, against the limit of 64 MiB.
+//! Ten million tokens of 4 KiB through a merge that is slower than everything before it: the peak
+//! memory of a process, above its idle memory, against a limit of 64 MiB.
 //!
-//! One thread fills the tokens and splits them off, a second one passes them on, a third one merges
-//! them and is busy for 2 µs with each. The window is the automatic one. All of it runs in a process
-//! of its own, so that nothing else has used memory before; or in two, where the merge is in the
-//! second one and the larger of the two memories counts.
+//! One thread fills and splits off the tokens, a second one passes them on, a third one merges them
+//! and is busy for 2 µs with each. The window is automatic. All of it runs in one new process, so
+//! that no earlier work has used memory; or in two, with the merge in the second one, of which the
+//! larger memory counts.
 
 use std::time::{Duration, Instant};
 
@@ -14,18 +14,18 @@ use pario_flow::{OperationRef, Program};
 use pario_net::{Bulk, BulkBuffer};
 use serde::{Deserialize, Serialize};
 
-use super::memory::{Memory, forget_peak};
+use super::process_memory::{ProcessMemory, forget_peak};
 use super::work::{Speed, busy};
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
-use crate::partner::{Partner, Role, Starter};
+use crate::partner::{ParentProcess, PartnerProcess, PartnerRole};
 use crate::report::Report;
 use crate::turns::Comparison;
 
-/// The process that is watched.
-pub const ROLE: Role = Role { name: "bounded-memory", run: serve };
-/// The second one, with the merge.
-pub const FAR_ROLE: Role = Role { name: "bounded-memory-far", run: serve_far };
+/// The measured process.
+pub const ROLE: PartnerRole = PartnerRole { name: "bounded-memory", run: serve };
+/// The second process, with the merge.
+pub const FAR_ROLE: PartnerRole = PartnerRole { name: "bounded-memory-far", run: serve_far };
 
 const LIMIT_MIB: f64 = 64.0;
 const TOKEN_BYTES: usize = 4096;
@@ -44,49 +44,50 @@ Sink = "far"
 
 /// A token.
 #[derive(Serialize, Deserialize)]
-struct Block {
+struct TokenBlock {
     number: u64,
     bytes: Bulk,
 }
 
 /// Measures `bounded-memory`.
-pub fn run_one(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_one(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, "bounded-memory", 1)
 }
 
 /// Measures `bounded-memory-two-processes`.
-pub fn run_two(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_two(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, "bounded-memory-two-processes", 2)
 }
 
-fn run(setting: &Setting, report: &mut Report, name: &str, processes: usize) -> Result<()> {
+fn run(setting: &RunSettings, report: &mut Report, name: &str, processes: usize) -> Result<()> {
     let tokens: u64 = setting.choose(10_000_000, 100_000);
-    let mut watched = Partner::start(ROLE.name, &[tokens.to_string(), processes.to_string()])?;
+    let mut watched =
+        PartnerProcess::start(ROLE.name, &[tokens.to_string(), processes.to_string()])?;
     let mut most_mib: f64 = 0.0;
     for place in ["source", "merge"] {
-        let idle_mib = watched.hear_value::<f64>()? / 1024.0;
-        let peak_mib = watched.hear_value::<f64>()? / 1024.0;
+        let idle_mib = watched.receive_value::<f64>()? / 1024.0;
+        let peak_mib = watched.receive_value::<f64>()? / 1024.0;
         eprintln!("  at the {place}: idle {idle_mib:.1} MiB, peak {peak_mib:.1} MiB");
         most_mib = most_mib.max(peak_mib - idle_mib);
     }
-    let seconds: f64 = watched.hear_value()?;
+    let seconds: f64 = watched.receive_value()?;
     eprintln!("  {tokens} tokens in {seconds:.1} s");
-    // A kibibyte more than nothing, so that there is a ratio.
+    // At least one kibibyte, so that there is a ratio.
     let comparison = Comparison::new(&[most_mib.max(1.0 / 1024.0)], &[LIMIT_MIB]);
     report.measured(name, comparison, Quantity::Amount("MiB"), 1.0);
     Ok(())
 }
 
 /// The operations, known in both processes.
-struct Operations {
+struct MemoryOperations {
     /// From the number of tokens to the number of those that were merged.
     count: OperationRef<u64, u64>,
-    /// The memory at the source and at the merge; the peaks are forgotten if asked for.
-    memory_at_source: OperationRef<bool, Memory>,
-    memory_at_merge: OperationRef<bool, Memory>,
+    /// The memory at the source and at the merge; `true` resets the peaks first.
+    memory_at_source: OperationRef<bool, ProcessMemory>,
+    memory_at_merge: OperationRef<bool, ProcessMemory>,
 }
 
-fn describe() -> (Program, Operations) {
+fn describe() -> (Program, MemoryOperations) {
     let mut program = Program::new("bounded");
     let source = program.thread("Source", || ());
     let middle = program.thread("Middle", || ());
@@ -99,10 +100,10 @@ fn describe() -> (Program, Operations) {
                 *remaining = remaining.checked_sub(1)?;
                 let mut bytes = BulkBuffer::new(TOKEN_BYTES);
                 bytes.fill(remaining.to_le_bytes()[0]);
-                Some(Block { number: *remaining, bytes: bytes.freeze() })
+                Some(TokenBlock { number: *remaining, bytes: bytes.freeze() })
             })
             .on(middle)
-            .run(|(), block: Block| block)
+            .run(|(), block: TokenBlock| block)
             .merge(
                 sink,
                 |_| 0,
@@ -117,21 +118,21 @@ fn describe() -> (Program, Operations) {
         program.operation("memory at source", |chain| chain.on(source).run(|(), anew| look(anew)));
     let memory_at_merge =
         program.operation("memory at merge", |chain| chain.on(sink).run(|(), anew| look(anew)));
-    (program, Operations { count, memory_at_source, memory_at_merge })
+    (program, MemoryOperations { count, memory_at_source, memory_at_merge })
 }
 
-/// The memory of this process, whose peak is forgotten first if it is to count anew.
-fn look(anew: bool) -> Memory {
+/// Reads the memory of this process; resets its peak first if asked.
+fn look(anew: bool) -> ProcessMemory {
     if anew {
         forget_peak().expect("the kernel lets a process forget its peak");
     }
-    Memory::now().expect("the kernel tells the memory of a process")
+    ProcessMemory::now().expect("the kernel tells the memory of a process")
 }
 
-/// The process that is watched: says the memory when idle and the peak, at the source and at the
-/// merge, and how long it took.
+/// Runs the measured process: reports the idle memory and the peak, at the source and at the merge,
+/// and the time.
 fn serve(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
+    let parent = ParentProcess::listen();
     let [tokens, processes] = words else {
         bail!("needs a number of tokens and one of processes");
     };
@@ -139,7 +140,7 @@ fn serve(words: &[String]) -> Result<()> {
     let (program, operations) = describe();
     let placement = if processes == "2" { Some(placement()?) } else { None };
     let run = program.launch(placement)?;
-    // A first token, so that everything that is needed once is there.
+    // A first token, so that everything is allocated that is needed once.
     run.call(operations.count, 1)?;
     let places = [operations.memory_at_source, operations.memory_at_merge];
     let idle = [run.call(places[0], true)?, run.call(places[1], true)?];
@@ -148,17 +149,17 @@ fn serve(words: &[String]) -> Result<()> {
     let elapsed = start.elapsed();
     ensure!(merged == tokens, "{merged} of {tokens} tokens were merged");
     for (place, idle) in places.into_iter().zip(idle) {
-        starter.say(idle.resident_kib.to_string())?;
-        starter.say(run.call(place, false)?.peak_kib.to_string())?;
+        parent.send_line(idle.resident_kib.to_string())?;
+        parent.send_line(run.call(place, false)?.peak_kib.to_string())?;
     }
-    // The last word ends this process, so the other one is ended before.
+    // The last line ends this process, so the other process ends before.
     drop(run);
-    starter.say(elapsed.as_secs_f64().to_string())
+    parent.send_line(elapsed.as_secs_f64().to_string())
 }
 
-/// The process with the merge.
+/// Runs the process with the merge.
 fn serve_far(_words: &[String]) -> Result<()> {
-    // It does not return here.
+    // It does not return in this process.
     describe().0.launch(Some(placement()?))?;
     Ok(())
 }

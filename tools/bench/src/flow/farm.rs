@@ -18,35 +18,36 @@ use super::work::busy;
 const WORKERS: usize = 2;
 const WINDOW: Window = Window::fixed(1024);
 
-/// A run: tasks that are still to be split off, and their length.
+/// A run: the tasks that are left to split off, and their length.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Job {
-    /// Tasks that are still to be split off.
+pub struct FarmRun {
+    /// The tasks that are left to split off.
     pub tasks: u64,
-    /// How long each of them is.
+    /// The length of each task.
     pub rounds: u64,
 }
 
-/// A task on its way.
+/// A task under way.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Task {
+struct FarmTask {
     number: u64,
     rounds: u64,
 }
 
-/// Adds the graph to a program. Its answer is the sum of the numbers of the tasks plus one each.
-pub fn add_farm(program: &mut Program, client: ThreadRef<()>) -> OperationRef<Job, u64> {
+/// Adds the graph to a program. Its result is the sum of the numbers of the tasks, plus one for
+/// each.
+pub fn add_farm(program: &mut Program, client: ThreadRef<()>) -> OperationRef<FarmRun, u64> {
     let workers = program.pool("Worker", WORKERS, |_| ());
     program.operation("farm", |chain| {
         chain
             .on(client)
             .window(WINDOW)
-            .split_while(|job: &mut Job| {
+            .split_while(|job: &mut FarmRun| {
                 job.tasks = job.tasks.checked_sub(1)?;
-                Some(Task { number: job.tasks, rounds: job.rounds })
+                Some(FarmTask { number: job.tasks, rounds: job.rounds })
             })
-            .on(workers.at(|task: &Task| usize::from(task.number % 2 == 1)))
-            .run(|(), task: Task| {
+            .on(workers.at(|task: &FarmTask| usize::from(task.number % 2 == 1)))
+            .run(|(), task: FarmTask| {
                 busy(task.rounds);
                 task
             })
@@ -54,7 +55,7 @@ pub fn add_farm(program: &mut Program, client: ThreadRef<()>) -> OperationRef<Jo
     })
 }
 
-/// What the sum should be.
+/// The expected sum.
 pub fn sum_of(tasks: u64) -> u64 {
     tasks * (tasks + 1) / 2
 }

@@ -1,8 +1,8 @@
 //! The smallest task at which half the machine does useful work: METG(50 %).
 //!
-//! The efficiency of a run is the useful work, tasks times their length, over what the cores could
-//! have done in the time. Tasks become longer or shorter by factors of two until the efficiency
-//! passes one half; where exactly is interpolated between the last two lengths.
+//! The efficiency of a run is its useful work (tasks times their length) divided by the work that
+//! the cores could have done in that time. The search makes tasks longer or shorter by factors of
+//! two until the efficiency crosses one half, and interpolates between the last two lengths.
 
 use std::error::Error;
 use std::fmt;
@@ -12,15 +12,15 @@ use anyhow::Result;
 
 use super::work::Speed;
 
-/// The cores that could be at work.
+/// The cores that can work.
 const CORES: f64 = 2.0;
-/// How long the useful work of a run would take all of them.
+/// The time in which all cores could do the useful work of a run.
 const RUN: Duration = Duration::from_millis(10);
 const TASKS: std::ops::RangeInclusive<u64> = 64..=400_000;
 const SHORTEST_NS: f64 = 16.0;
 const LONGEST_NS: f64 = 2e6;
 
-/// However long the tasks are, half of the machine is not to be had.
+/// Even the longest tasks do not reach half of the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct NeverHalf;
 
@@ -32,7 +32,7 @@ impl fmt::Display for NeverHalf {
 
 impl Error for NeverHalf {}
 
-/// Searches again and again, each time from where it ended.
+/// A repeated search, which begins where the last one ended.
 #[derive(Debug)]
 pub struct Granularity {
     speed: Speed,
@@ -40,12 +40,13 @@ pub struct Granularity {
 }
 
 impl Granularity {
-    /// Nothing is known yet.
+    /// Begins without an earlier search.
     pub fn new(speed: Speed) -> Self {
         Self { speed, start_ns: 16_000.0 }
     }
 
-    /// The smallest task, by running so many rounds in so many tasks for as long as that takes.
+    /// Searches the smallest task; `run` returns the time of a number of tasks with a number of
+    /// rounds each.
     pub fn smallest(
         &mut self,
         mut run: impl FnMut(u64, u64) -> Result<Duration>,
@@ -72,14 +73,14 @@ impl Granularity {
             }
             let next = efficiency(next_ns)?;
             if (next < half) != (reached < half) {
-                // In proportion, on a scale of factors.
+                // Interpolates on a logarithmic scale.
                 let share = (half - reached) / (next - reached);
                 task_ns *= factor.powf(share);
                 break;
             }
             (task_ns, reached) = (next_ns, next);
         }
-        // Not too near, so that the next search passes the place as well.
+        // Starts far enough away for the next search to cross the same point.
         self.start_ns = (task_ns * 1.5).clamp(SHORTEST_NS, LONGEST_NS);
         Ok(Duration::from_secs_f64(task_ns / 1e9))
     }
@@ -89,7 +90,7 @@ impl Granularity {
 mod tests {
     use super::*;
 
-    /// A machine on which each task costs so much more, on one of two cores.
+    /// A machine on which each task costs this much more, on one of two cores.
     fn smallest_ns(cost_ns: f64) -> f64 {
         let speed = Speed::measure();
         let task_ns =

@@ -1,13 +1,13 @@
-//! Where the thesis on CAP says that its own flow control fails (sections 3.10 and 7.1): a split
-//! inside a split, and a stage that mixes up the order of its tokens. The automatic window against
-//! the bound that the slowest stage sets: all tokens through that stage, one after the other, and
-//! one trip through the others.
+//! The two cases in which the thesis on CAP says that its own flow control fails (sections 3.10 and
+//! 7.1): a split inside a split, and a stage that reorders its tokens. The automatic window,
+//! against the bound that the slowest stage sets: all tokens through that stage, one after the
+//! other, and one trip through the other stages.
 //!
 //! *Nested*: slices one after the other, each of ten extents that are read (5 ms), projected (8 ms,
-//! the slowest stage) and merged into the slice, which is then shown (12 ms). Both windows are
+//! the slowest stage) and merged into the slice, which is then displayed (12 ms). Both windows are
 //! automatic.
 //!
-//! *Reordering*: a disk with eight requests under way that answers each after 1 to 29 ms, in any
+//! *Reordering*: a disk with eight requests under way that replies to each after 1 to 29 ms, in any
 //! order, and a stage of 5 ms behind it.
 
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use pario_flow::{Continuation, OperationRef, Program};
 
-use super::under_way::UnderWay;
+use super::tokens_under_way::TokensUnderWay;
 use super::waits::wait;
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::Comparison;
@@ -32,11 +32,11 @@ const DISK_REQUESTS: usize = 8;
 const DISK_MS: std::ops::Range<u64> = 1..30;
 const AFTER_DISK: Duration = Duration::from_millis(5);
 
-/// The automatic windows come so near to the bound.
+/// The share of the bound that the automatic windows must reach.
 const GOAL: f64 = 0.95;
 
-/// Measures both figures, and says how many tokens were under way.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+/// Measures both figures, and prints the number of tokens under way.
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let (size, turns) = setting.choose((40, 5), (10, 1));
     let mut seconds = [Vec::new(), Vec::new()];
     let mut bounds = [Vec::new(), Vec::new()];
@@ -62,7 +62,7 @@ fn times(count: u64, duration: Duration) -> Duration {
     duration * u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// All extents through the slowest stage, the way to it and the way from it.
+/// The time of all extents in the slowest stage, and of one trip to it and from it.
 fn nested_bound(slices: u64) -> Duration {
     READ + times(slices * EXTENTS, PROJECT) + SHOW
 }
@@ -71,7 +71,7 @@ fn reordering_bound(tokens: u64) -> Duration {
     Duration::from_millis(DISK_MS.start) + times(tokens, AFTER_DISK)
 }
 
-/// The time for so many slices, and the most extents under way.
+/// The time for some slices, and the most extents under way.
 fn nested(slices: u64) -> Result<(Duration, u64)> {
     let mut program = Program::new("slices");
     let client = program.thread("Client", || ());
@@ -79,7 +79,7 @@ fn nested(slices: u64) -> Result<(Duration, u64)> {
     let disk = program.thread("Disk", || ());
     let projector = program.thread("Projector", || ());
     let screen = program.thread("Screen", || ());
-    let under_way = Arc::new(UnderWay::default());
+    let under_way = Arc::new(TokensUnderWay::default());
     let (entering, leaving) = (Arc::clone(&under_way), Arc::clone(&under_way));
     let slice = program.operation("slice", |b| {
         b.on(composer)
@@ -119,7 +119,7 @@ fn nested(slices: u64) -> Result<(Duration, u64)> {
     Ok((elapsed, under_way.most()))
 }
 
-/// The time for so many tokens, and the most under way.
+/// The time for some tokens, and the most under way.
 fn reordering(tokens: u64) -> Result<(Duration, u64)> {
     let (requests, waiting) = crossbeam_channel::unbounded::<(u64, Continuation<u64>)>();
     let servers: Vec<_> = (0..DISK_REQUESTS)
@@ -138,7 +138,7 @@ fn reordering(tokens: u64) -> Result<(Duration, u64)> {
     let client = program.thread("Client", || ());
     let disk = program.thread("Disk", move || requests.clone());
     let worker = program.thread("Worker", || ());
-    let under_way = Arc::new(UnderWay::default());
+    let under_way = Arc::new(TokensUnderWay::default());
     let (entering, leaving) = (Arc::clone(&under_way), Arc::clone(&under_way));
     let read = program.operation("read", |b| {
         b.on(client)
@@ -151,7 +151,7 @@ fn reordering(tokens: u64) -> Result<(Duration, u64)> {
             )
             .on(disk)
             .run_async(|requests, token: u64, next| {
-                // A disk that is gone drops the successor, and the call says so.
+                // A disk that has ended drops the continuation, and the call reports it.
                 let _ = requests.send((token, next));
             })
             .on(worker)

@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use pario_flow::{OperationRef, Program, RunningProgram, Window};
 
-use super::plain_hops::{Calls, Channels};
+use super::plain_hops::{Channels, StageCalls};
 use super::twin::Twin;
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::net::Transport;
-use crate::net::bare::Bare;
+use crate::net::bare_socket::BareSocket;
 use crate::report::Report;
 use crate::turns::alternate;
 
@@ -28,14 +28,14 @@ const STAGES: usize = 8;
 /// Hops of a token to another thread and back.
 const HOPS: f64 = 2.0;
 const TOKEN_BYTES: usize = 8;
-/// A core that has slept needs a while.
+/// Tokens before the measurement, which wake a sleeping core.
 const BEFORE: u64 = 20;
 
 /// Measures `hop-same-thread`.
-pub fn run_same_thread(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_same_thread(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let tokens: u64 = setting.choose(20_000, 5_000);
-    let ours = Ours::on_one_thread()?;
-    let mut theirs = Calls::new(STAGES);
+    let ours = HopProgram::on_one_thread()?;
+    let mut theirs = StageCalls::new(STAGES);
     let comparison = alternate(setting.choose(101, 31), &mut || ours.run(tokens), &mut || {
         Ok(theirs.run(tokens))
     })?;
@@ -45,9 +45,9 @@ pub fn run_same_thread(setting: &Setting, report: &mut Report) -> Result<()> {
 }
 
 /// Measures `hop-thread`.
-pub fn run_thread(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_thread(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let tokens: u64 = setting.choose(1_000, 300);
-    let ours = Ours::on_two_threads()?;
+    let ours = HopProgram::on_two_threads()?;
     let mut theirs = Channels::start();
     let comparison = alternate(
         setting.choose(201, 61),
@@ -65,11 +65,11 @@ pub fn run_thread(setting: &Setting, report: &mut Report) -> Result<()> {
 }
 
 /// Measures `hop-process`.
-pub fn run_process(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_process(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let tokens: u64 = setting.choose(500, 200);
     let dir = setting.subdir("hop-process")?;
     let mut ours = Twin::start(2)?;
-    let mut theirs = Bare::start(Transport::Unix, &dir)?;
+    let mut theirs = BareSocket::start(Transport::Unix, &dir)?;
     let comparison = alternate(
         setting.choose(201, 61),
         &mut || {
@@ -83,13 +83,13 @@ pub fn run_process(setting: &Setting, report: &mut Report) -> Result<()> {
 }
 
 /// A program in this process.
-struct Ours {
+struct HopProgram {
     run: RunningProgram,
-    /// From the number of tokens that are to enter to the number that has left.
+    /// From the number of tokens to enter to the number that has left.
     operation: OperationRef<u64, u64>,
 }
 
-impl Ours {
+impl HopProgram {
     fn on_one_thread() -> Result<Self> {
         let mut program = Program::new("one thread");
         let only = program.thread("Only", || ());
@@ -136,13 +136,13 @@ impl Ours {
     }
 }
 
-/// One token less to enter.
+/// Lets one more token enter.
 pub fn next(remaining: &mut u64) -> Option<u64> {
     *remaining = remaining.checked_sub(1)?;
     Some(*remaining)
 }
 
-/// One token more that has left.
+/// Counts one more token that has left.
 pub fn count(merged: &mut u64, _token: u64) {
     *merged += 1;
 }

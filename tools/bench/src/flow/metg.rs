@@ -9,22 +9,22 @@ use super::granularity::{Granularity, NeverHalf};
 use super::timely_graph::TimelyGraph;
 use super::twin::Twin;
 use super::work::Speed;
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::alternate;
 
 /// Measures `metg-one-process`.
-pub fn run_one(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_one(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, "metg-one-process", 1)
 }
 
 /// Measures `metg-two-processes`.
-pub fn run_two(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_two(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, "metg-two-processes", 2)
 }
 
-fn run(setting: &Setting, report: &mut Report, name: &str, processes: usize) -> Result<()> {
+fn run(setting: &RunSettings, report: &mut Report, name: &str, processes: usize) -> Result<()> {
     let turns = setting.choose(31, 15);
     let dir = setting.subdir(name)?;
     let speed = Speed::measure();

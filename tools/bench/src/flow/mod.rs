@@ -1,78 +1,78 @@
-//! Programs made of operations, against what their windows allow, bare hops and timely dataflow.
+//! Dataflow programs, against the limits of their windows, bare hops and timely dataflow.
 
 mod bounded_memory;
 mod farm;
 mod granularity;
 mod hard_windows;
 mod hops;
-mod memory;
 mod metg;
 mod pipeline;
 mod plain_hops;
 mod prediction;
+mod process_memory;
 mod stages;
 mod timely_graph;
+mod tokens_under_way;
 mod twin;
-mod under_way;
 mod waits;
 mod work;
 
-use crate::area::{Area, Family, nothing};
-use crate::partner::Role;
+use crate::area::{BenchArea, FigureFamily, nothing};
+use crate::partner::PartnerRole;
 
-/// The area of programs.
-pub const AREA: Area = Area {
+/// The area of dataflow programs.
+pub const AREA: BenchArea = BenchArea {
     name: "flow",
     draw: nothing,
     families: &[
-        Family {
+        FigureFamily {
             name: "pipeline",
-            what: "five stages with windows of 1 to 10 tokens and the automatic one, against theory",
+            description: "five stages with windows of 1 to 10 tokens and the automatic one, against theory",
             run: pipeline::run,
         },
-        Family {
+        FigureFamily {
             name: "hard-windows",
-            what: "automatic windows of a split in a split and of a stage that reorders, against theory",
+            description: "automatic windows of a split in a split and of a stage that reorders, against theory",
             run: hard_windows::run,
         },
-        Family {
+        FigureFamily {
             name: "hop-same-thread",
-            what: "a token to an empty stage on the same thread, against a call",
+            description: "a token to an empty stage on the same thread, against a call",
             run: hops::run_same_thread,
         },
-        Family {
+        FigureFamily {
             name: "hop-thread",
-            what: "a token to another thread, against a channel of crossbeam",
+            description: "a token to another thread, against a channel of crossbeam",
             run: hops::run_thread,
         },
-        Family {
+        FigureFamily {
             name: "hop-process",
-            what: "a token to another process, against a bare Unix socket",
+            description: "a token to another process, against a bare Unix socket",
             run: hops::run_process,
         },
-        Family {
+        FigureFamily {
             name: "metg-one-process",
-            what: "the smallest task that keeps half of two cores busy, against timely dataflow",
+            description: "the smallest task that keeps half of two cores busy, against timely dataflow",
             run: metg::run_one,
         },
-        Family {
+        FigureFamily {
             name: "metg-two-processes",
-            what: "the same with one worker in each of two processes",
+            description: "the same with one worker in each of two processes",
             run: metg::run_two,
         },
-        Family {
+        FigureFamily {
             name: "bounded-memory",
-            what: "memory of ten million tokens of 4 KiB through a slow merge, against 64 MiB",
+            description: "memory of ten million tokens of 4 KiB through a slow merge, against 64 MiB",
             run: bounded_memory::run_one,
         },
-        Family {
+        FigureFamily {
             name: "bounded-memory-two-processes",
-            what: "the same with the merge in another process",
+            description: "the same with the merge in another process",
             run: bounded_memory::run_two,
         },
     ],
 };
 
-/// What the second processes of these figures are.
-pub const ROLES: &[Role] =
+/// The roles of second processes in these figures.
+pub const ROLES: &[PartnerRole] =
     &[bounded_memory::ROLE, bounded_memory::FAR_ROLE, timely_graph::ROLE, twin::ROLE];

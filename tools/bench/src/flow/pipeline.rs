@@ -1,8 +1,8 @@
 //! The five-stage pipeline of the thesis on CAP, section 3.10, at a tenth of its times: each window
-//! against what it should take, and the automatic one against the best of the others.
+//! against its predicted time, and the automatic window against the best fixed one.
 //!
-//! The stages wait instead of computing, since there are more of them than cores. What the waits
-//! are worth is measured first. `ratio` of a fixed window is how near it comes to the prediction,
+//! The stages wait instead of computing, because there are more of them than cores. The accuracy of
+//! the waits is measured first. The `ratio` of a fixed window is its closeness to the prediction,
 //! from either side: a window that lets more tokens through than it should is as wrong as a slow
 //! one. The predictions need no turns; each turn runs all windows, in alternating order.
 
@@ -12,7 +12,7 @@ use pario_flow::Window;
 use super::prediction::execution_time;
 use super::stages::{Pipelines, STAGES};
 use super::waits::lateness_us;
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::Comparison;
@@ -23,11 +23,11 @@ const FIXED: [usize; 5] = [1, 2, 3, 4, 10];
 const GOAL: f64 = 0.99;
 /// Within 2 % of the best fixed window.
 const GOAL_AUTOMATIC: f64 = 0.98;
-/// Tokens that may be under way with the automatic window.
+/// The limit of tokens under way with the automatic window.
 const MOST_UNDER_WAY: f64 = 8.0;
 
 /// Measures all figures that begin with `pipeline`.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let (tokens, turns) = setting.choose((200, 5), (60, 1));
     let (middle, most) = lateness_us(&STAGES, 20);
     eprintln!("  timed waits end {middle:.1} us late in the median, {most:.0} us at most");
@@ -43,7 +43,7 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     for turn in 0..turns {
         for place in 0..windows.len() {
             let which = if turn % 2 == 0 { place } else { windows.len() - 1 - place };
-            // The automatic window has learnt nothing from earlier turns.
+            // The automatic window begins without knowledge from earlier turns.
             let seen = if which == automatic {
                 Pipelines::start(&windows[automatic..])?.run(0, tokens)?
             } else {

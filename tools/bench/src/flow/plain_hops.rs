@@ -1,5 +1,5 @@
-//! What a hop of a token is compared to: a call, a channel between two threads, a bare socket
-//! between two processes (which is [`Bare`](crate::net::bare::Bare)).
+//! The peers of a hop: a call, a channel between two threads, and a bare socket between two
+//! processes, which is [`BareSocket`](crate::net::bare_socket::BareSocket).
 
 use std::hint::black_box;
 use std::thread::{self, JoinHandle};
@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use crossbeam_channel::{Receiver, Sender};
 
-/// A stage without a graph: a closure that is not known when it is called.
-type Stage = Box<dyn FnMut(u64) -> u64>;
+/// A stage without a graph: a closure that the compiler cannot inline.
+type BoxedStage = Box<dyn FnMut(u64) -> u64>;
 
 /// Stages that are called one after the other.
-pub struct Calls {
-    stages: Vec<Stage>,
+pub struct StageCalls {
+    stages: Vec<BoxedStage>,
 }
 
-impl Calls {
-    /// So many empty stages.
+impl StageCalls {
+    /// Creates empty stages.
     pub fn new(stages: usize) -> Self {
-        let stage = |_| Box::new(|token| token) as Stage;
+        let stage = |_| Box::new(|token| token) as BoxedStage;
         Self { stages: black_box((0..stages).map(stage).collect()) }
     }
 
-    /// The time of so many tokens through all stages.
+    /// The time of some tokens through all stages.
     pub fn run(&mut self, tokens: u64) -> Duration {
         let start = Instant::now();
         for number in 0..tokens {
@@ -37,8 +37,8 @@ impl Calls {
     }
 }
 
-/// A second thread that sends back what it gets, over crossbeam's channels. Nothing is bound to a
-/// core.
+/// A second thread that sends back what it receives, over crossbeam's channels. Nothing is bound to
+/// a core.
 #[derive(Debug)]
 pub struct Channels {
     there: Option<Sender<u64>>,
@@ -61,7 +61,7 @@ impl Channels {
         Self { there: Some(there), back, echo: Some(echo) }
     }
 
-    /// The time of so many round trips, which are two hops each.
+    /// The time of some round trips of two hops each.
     pub fn round_trips(&mut self, count: u64) -> Result<Duration> {
         let there = self.there.as_ref().context("the thread has not ended")?;
         let start = Instant::now();
@@ -77,7 +77,7 @@ impl Drop for Channels {
     fn drop(&mut self) {
         drop(self.there.take());
         if let Some(echo) = self.echo.take() {
-            // It has nothing that could panic.
+            // The thread does nothing that could panic.
             let _ = echo.join();
         }
     }
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn peers_move_tokens() {
-        assert!(Calls::new(3).run(1000) > Duration::ZERO);
+        assert!(StageCalls::new(3).run(1000) > Duration::ZERO);
         assert!(Channels::start().round_trips(100).unwrap() > Duration::ZERO);
     }
 }

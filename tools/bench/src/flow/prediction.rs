@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-/// The time until the last of so many tokens has left a pipeline. Behind each stage a token needs
+/// The time until the last token has left a pipeline. Behind each stage a token needs
 /// `communication`, during which the stage takes the next one.
 pub fn execution_time(
     stages: &[Duration],
@@ -27,9 +27,9 @@ pub fn execution_time(
     window: usize,
 ) -> Duration {
     assert!(window > 0, "nothing goes through a window of zero");
-    // When each stage is done with its latest token.
+    // The time at which each stage is done with its latest token.
     let mut done = vec![Duration::ZERO; stages.len()];
-    // When each token has left.
+    // The time at which each token has left.
     let mut left: Vec<Duration> = Vec::with_capacity(tokens);
     for token in 0..tokens {
         let mut at = token.checked_sub(window).map_or(Duration::ZERO, |earlier| left[earlier]);
@@ -56,7 +56,7 @@ mod tests {
         };
         assert_eq!(predicted_ms(1), 662_650.0); // 3-3
         assert_eq!(predicted_ms(2), 331_525.0); // 3-4
-        // 3-5 takes the last round for full, but it has one token, which nothing delays.
+        // Equation 3-5 counts the last round as full, but it has one token, which nothing delays.
         assert_eq!(predicted_ms(3), 221_325.0);
         assert_eq!(predicted_ms(4), 200_463.0); // 3-6
         assert_eq!(predicted_ms(10), 200_463.0);

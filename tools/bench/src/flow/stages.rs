@@ -1,4 +1,4 @@
-//! Our side of the pipeline: five stages on threads of their own that wait, between a split and a
+//! Our side of the pipeline: five stages that wait, each on its own thread, between a split and a
 //! merge on a sixth thread, all in one process.
 
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use pario_flow::{OperationRef, Program, RunningProgram, ThreadRef, Window};
 
-use super::under_way::UnderWay;
+use super::tokens_under_way::TokensUnderWay;
 use super::waits::wait;
 
-/// What the stages take: the thesis' example at a tenth.
+/// The durations of the stages: those of the thesis at a tenth.
 pub const STAGES: [Duration; 5] = [
     Duration::from_millis(5),
     Duration::from_millis(16),
@@ -19,20 +19,20 @@ pub const STAGES: [Duration; 5] = [
     Duration::from_millis(15),
 ];
 
-/// A program with the same pipeline once for each window.
+/// A program with one copy of the pipeline for each window.
 pub struct Pipelines {
     run: RunningProgram,
-    /// From the number of tokens that are to enter to the number that has left.
+    /// From the number of tokens to enter to the number that has left.
     operations: Vec<OperationRef<u64, u64>>,
-    under_way: Arc<UnderWay>,
+    under_way: Arc<TokensUnderWay>,
 }
 
-/// What was seen of one run.
+/// The measurements of one run.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
-    /// How long it took.
+pub struct PipelineRun {
+    /// The time of the run.
     pub elapsed: Duration,
-    /// The most tokens that had been split off and not yet merged.
+    /// The most tokens that were split off and not yet merged.
     pub most_under_way: u64,
 }
 
@@ -42,7 +42,7 @@ impl Pipelines {
         let mut program = Program::new("pipelines");
         let client = program.thread("Client", || ());
         let stages = [1, 2, 3, 4, 5].map(|number| program.thread(&format!("Stage{number}"), || ()));
-        let under_way = Arc::new(UnderWay::default());
+        let under_way = Arc::new(TokensUnderWay::default());
         let operations = windows
             .iter()
             .map(|window| add_pipeline(&mut program, client, stages, *window, &under_way));
@@ -50,14 +50,14 @@ impl Pipelines {
         Ok(Self { run: program.launch(None)?, operations, under_way })
     }
 
-    /// Sends so many tokens through the pipeline with the window of this number.
-    pub fn run(&self, window: usize, tokens: u64) -> Result<Seen> {
+    /// Sends tokens through the pipeline with the window of this index.
+    pub fn run(&self, window: usize, tokens: u64) -> Result<PipelineRun> {
         self.under_way.reset();
         let start = Instant::now();
         let merged = self.run.call(self.operations[window], tokens)?;
         let elapsed = start.elapsed();
         ensure!(merged == tokens, "{merged} of {tokens} tokens came out of the pipeline");
-        Ok(Seen { elapsed, most_under_way: self.under_way.most() })
+        Ok(PipelineRun { elapsed, most_under_way: self.under_way.most() })
     }
 }
 
@@ -66,7 +66,7 @@ fn add_pipeline(
     client: ThreadRef<()>,
     stages: [ThreadRef<()>; 5],
     window: Window,
-    under_way: &Arc<UnderWay>,
+    under_way: &Arc<TokensUnderWay>,
 ) -> OperationRef<u64, u64> {
     let (entering, leaving) = (Arc::clone(under_way), Arc::clone(under_way));
     let [first, second, third, fourth, fifth] = stages;

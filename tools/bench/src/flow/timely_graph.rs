@@ -30,7 +30,7 @@ use timely::worker::Worker;
 
 use super::work::busy;
 use crate::net::widen;
-use crate::partner::{Partner, Role, Starter, next_word};
+use crate::partner::{ParentProcess, PartnerProcess, PartnerRole, next_word};
 
 /// Workers of all processes together.
 const WORKERS: usize = 2;
@@ -38,72 +38,72 @@ const WORKERS: usize = 2;
 const BATCH: u64 = 1024;
 
 /// A process with workers.
-pub const ROLE: Role = Role { name: "timely", run: serve };
+pub const ROLE: PartnerRole = PartnerRole { name: "timely", run: serve };
 
-/// Processes with workers that run the graph.
+/// The processes whose workers run the graph.
 #[derive(Debug)]
 pub struct TimelyGraph {
-    processes: Vec<Partner>,
+    processes: Vec<PartnerProcess>,
 }
 
 impl TimelyGraph {
-    /// Starts so many processes, one or two.
+    /// Starts one or two processes.
     pub fn start(processes: usize, dir: &Path) -> Result<Self> {
         let socket = dir.join("timely.socket");
         let socket = socket.to_str().context("the directory has a readable name")?;
         let start = |process: usize| {
-            let mut started = Partner::start(
+            let mut started = PartnerProcess::start(
                 ROLE.name,
                 &[process.to_string(), processes.to_string(), socket.to_owned()],
             )?;
-            // The first one can be connected to, or is complete.
-            let said = started.hear()?;
-            ensure!(said == "ready", "a process of timely said {said:?}");
+            // The first process can be connected to, or is complete.
+            let said = started.receive_line()?;
+            ensure!(said == "ready", "a process of timely sent the line {said:?}");
             Ok(started)
         };
         Ok(Self { processes: (0..processes).map(start).collect::<Result<_>>()? })
     }
 
-    /// The time that so many tasks of so many rounds take.
+    /// The time that the tasks take.
     pub fn run(&mut self, rounds: u64, tasks: u64) -> Result<Duration> {
         for process in &mut self.processes {
-            process.tell(format!("{rounds} {tasks}"))?;
+            process.send_line(format!("{rounds} {tasks}"))?;
         }
-        let elapsed_ns = self.processes[0].hear_value()?;
+        let elapsed_ns = self.processes[0].receive_value()?;
         Ok(Duration::from_nanos(elapsed_ns))
     }
 }
 
 impl Drop for TimelyGraph {
     fn drop(&mut self) {
-        // A process of timely does not bear that another one is gone: they end together.
+        // A process of timely does not tolerate that another one is gone: they end together.
         for process in &mut self.processes {
-            // Whoever does not listen has ended.
-            let _ = process.tell("end");
+            // A process that does not read any more has ended.
+            let _ = process.send_line("end");
         }
         for process in &mut self.processes {
-            let _ = process.hear();
+            let _ = process.receive_line();
         }
     }
 }
 
-/// What a worker is told: rounds and tasks.
-type Order = (u64, u64);
+/// A run of the graph: rounds and tasks.
+type GraphRun = (u64, u64);
 
-/// One of the processes.
+/// Runs one of the processes.
 fn serve(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
+    let parent = ParentProcess::listen();
     let [process, processes, socket] = words else {
         bail!("needs its number, how many there are, and a socket");
     };
     let (process, processes): (usize, usize) = (process.parse()?, processes.parse()?);
     let (builders, others) = match processes {
         1 => {
-            starter.say("ready")?;
+            parent.send_line("ready")?;
             Config::Process(WORKERS).try_build().map_err(|error| anyhow!(error))?
         }
         2 => {
-            let other = meet(process, socket, &starter)?;
+            let other = meet(process, socket, &parent)?;
             let mut sockets = vec![None, None];
             sockets[1 - process] = Some(other);
             let inner = Hooks::default();
@@ -116,13 +116,13 @@ fn serve(words: &[String]) -> Result<()> {
         }
         _ => bail!("one or two processes, not {processes}"),
     };
-    let (orders, heard): (Vec<Sender<Order>>, Vec<_>) =
+    let (orders, heard): (Vec<Sender<GraphRun>>, Vec<_>) =
         builders.iter().map(|_| crossbeam_channel::unbounded()).unzip();
     let (answers, answered) = crossbeam_channel::unbounded();
-    let heard: Mutex<Vec<Receiver<Order>>> = Mutex::new(heard);
+    let heard: Mutex<Vec<Receiver<GraphRun>>> = Mutex::new(heard);
     let workers =
         timely::execute::execute_from(builders, others, WorkerConfig::default(), move |worker| {
-            let orders = heard.lock().expect("nobody panics with it").pop();
+            let orders = heard.lock().expect("no worker panics while it holds the lock").pop();
             for (rounds, tasks) in orders.expect("one for each worker") {
                 let elapsed = run_graph(worker, rounds, tasks);
                 if worker.index() == 0 && answers.send(elapsed).is_err() {
@@ -132,12 +132,12 @@ fn serve(words: &[String]) -> Result<()> {
         })
         .map_err(|error| anyhow!(error))?;
     loop {
-        let order = starter.hear()?;
+        let order = parent.receive_line()?;
         if order == "end" {
-            // The workers end when there can be no more orders.
+            // The workers end when no further run can come.
             drop(orders);
             drop(workers);
-            return starter.say("ended");
+            return parent.send_line("ended");
         }
         let mut words = order.split_whitespace();
         let order = (next_word(&mut words)?, next_word(&mut words)?);
@@ -145,27 +145,27 @@ fn serve(words: &[String]) -> Result<()> {
             worker.send(order)?;
         }
         if process == 0 {
-            starter.say(answered.recv()?.as_nanos().to_string())?;
+            parent.send_line(answered.recv()?.as_nanos().to_string())?;
         }
     }
 }
 
-/// Connects the two processes: the first one waits.
-fn meet(process: usize, socket: &str, starter: &Starter) -> Result<UnixStream> {
+/// Connects the two processes; the first one listens.
+fn meet(process: usize, socket: &str, parent: &ParentProcess) -> Result<UnixStream> {
     let stream = if process == 0 {
         let listener = UnixListener::bind(socket)?;
-        starter.say("ready")?;
+        parent.send_line("ready")?;
         listener.accept()?.0
     } else {
         let stream = UnixStream::connect(socket)?;
-        starter.say("ready")?;
+        parent.send_line("ready")?;
         stream
     };
     widen(&stream);
     Ok(stream)
 }
 
-/// Builds the graph and runs it; the answer is the time of the run.
+/// Builds and runs the graph; returns the time of the run.
 fn run_graph(worker: &mut Worker, rounds: u64, tasks: u64) -> Duration {
     let (index, peers) = (worker.index(), worker.peers() as u64);
     let mut input = InputHandle::new();

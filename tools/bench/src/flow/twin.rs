@@ -1,6 +1,6 @@
-//! A program of ours in one process or two: the client in this one, workers here and there.
+//! A program of ours in one process or two: the client in this one, workers in both.
 //!
-//! The second process is this program in another role, which the first one starts as its placement
+//! The second process is this program in another role, which the first one starts as the placement
 //! says. It describes the same program and ends with the first one.
 
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use anyhow::{Result, ensure};
 use pario_flow::placement::Placement;
 use pario_flow::{OperationRef, Program, RunningProgram, Window};
 
-use super::farm::{Job, add_farm, sum_of};
+use super::farm::{FarmRun, add_farm, sum_of};
 use super::hops::{count, next};
-use crate::partner::Role;
+use crate::partner::PartnerRole;
 
 /// The second process.
-pub const ROLE: Role = Role { name: "twin", run: serve };
+pub const ROLE: PartnerRole = PartnerRole { name: "twin", run: serve };
 
-/// Who lives where, with two processes.
+/// The placement of threads with two processes.
 const PLACEMENT: &str = r#"
 [processes]
 near = "user"
@@ -30,13 +30,13 @@ There = "far"
 "#;
 
 /// The operations, known in both processes.
-struct Operations {
+struct TwinOperations {
     echo: OperationRef<u64, u64>,
-    farm: OperationRef<Job, u64>,
+    farm: OperationRef<FarmRun, u64>,
 }
 
 /// Describes the program.
-fn describe() -> (Program, Operations) {
+fn describe() -> (Program, TwinOperations) {
     let mut program = Program::new("twin");
     let client = program.thread("Client", || ());
     let there = program.thread("There", || ());
@@ -50,36 +50,36 @@ fn describe() -> (Program, Operations) {
             .merge(client, |_| 0, count)
     });
     let farm = add_farm(&mut program, client);
-    (program, Operations { echo, farm })
+    (program, TwinOperations { echo, farm })
 }
 
 fn placement() -> Result<Placement> {
     Ok(Placement::parse(PLACEMENT, "two processes")?)
 }
 
-/// The second process: its threads run until the first one ends.
+/// Runs the second process: its threads run until the first process ends.
 fn serve(_words: &[String]) -> Result<()> {
     let (program, _) = describe();
-    // It does not return here.
+    // It does not return in this process.
     program.launch(Some(placement()?))?;
     Ok(())
 }
 
-/// The program as it runs.
+/// The running program.
 pub struct Twin {
     run: RunningProgram,
-    operations: Operations,
+    operations: TwinOperations,
 }
 
 impl Twin {
-    /// Starts it in one or two processes.
+    /// Starts the program in one or two processes.
     pub fn start(processes: usize) -> Result<Self> {
         let (program, operations) = describe();
         let placement = if processes == 2 { Some(placement()?) } else { None };
         Ok(Self { run: program.launch(placement)?, operations })
     }
 
-    /// The time of so many tokens there and back, one at a time.
+    /// The time of some tokens to the other process and back, one at a time.
     pub fn echo(&mut self, tokens: u64) -> Result<Duration> {
         let start = Instant::now();
         let merged = self.run.call(self.operations.echo, tokens)?;
@@ -88,10 +88,10 @@ impl Twin {
         Ok(elapsed)
     }
 
-    /// The time that so many tasks of so many rounds take.
+    /// The time that the tasks take.
     pub fn farm(&mut self, rounds: u64, tasks: u64) -> Result<Duration> {
         let start = Instant::now();
-        let sum = self.run.call(self.operations.farm, Job { tasks, rounds })?;
+        let sum = self.run.call(self.operations.farm, FarmRun { tasks, rounds })?;
         let elapsed = start.elapsed();
         ensure!(sum == sum_of(tasks), "a task was lost");
         Ok(elapsed)

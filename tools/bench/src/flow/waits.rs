@@ -1,8 +1,8 @@
-//! Timed waits that end when they should.
+//! Timed waits that end on time.
 //!
 //! The kernel wakes a sleeper late: by the slack of its timers (50 µs unless a thread asks for
-//! less), by the time that a sleeping core needs (40 µs), and by whatever else runs there. So a
-//! wait sleeps until shortly before its end, with the least slack, and spins for the rest.
+//! less), by the time that a sleeping core needs (40 µs), and by other work on that core. So a wait
+//! sleeps until shortly before its end, with the least slack, and spins for the rest.
 
 use std::cell::Cell;
 use std::hint;
@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 
 use crate::statistics::median;
 
-/// How long before its end a wait stops sleeping.
+/// The time before its end at which a wait stops sleeping.
 const SPIN: Duration = Duration::from_micros(200);
 
 thread_local! {
     static HAS_LEAST_SLACK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns at this time, or at once if it is past.
+/// Returns at this time, or at once if it has passed.
 pub fn wait_until(end: Instant) {
     if !HAS_LEAST_SLACK.replace(true) {
-        // Without it the waits are still right, only less often.
+        // Without it waits still end on time, only less often.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     }
     if let Some(sleep) = end.checked_duration_since(Instant::now() + SPIN) {
@@ -33,13 +33,13 @@ pub fn wait_until(end: Instant) {
     }
 }
 
-/// Returns after so long.
+/// Returns after this duration.
 pub fn wait(duration: Duration) {
     wait_until(Instant::now() + duration);
 }
 
-/// How late waits end, in microseconds: in the median and at most. As many threads wait at once as
-/// there are durations, so many times each.
+/// The lateness of waits, in microseconds: median and maximum. One thread for each duration waits
+/// `times` times, all at once.
 pub fn lateness_us(durations: &[Duration], times: usize) -> (f64, f64) {
     let late_us = |duration: Duration| -> Vec<f64> {
         let one = |_| {
@@ -71,7 +71,7 @@ mod tests {
             wait(duration);
             assert!(start.elapsed() >= duration);
         }
-        // The past is no reason to wait.
+        // A time in the past does not wait.
         wait_until(Instant::now());
     }
 

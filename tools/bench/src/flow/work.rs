@@ -8,14 +8,15 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// How fast this machine does busy work.
+/// The speed of busy work on this machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed {
     rounds_per_ns: f64,
 }
 
 impl Speed {
-    /// Measures it: the fastest of many short runs is the one that nobody has interrupted.
+    /// Measures the speed by the fastest of many short runs, because no other work has interrupted
+    /// that one.
     pub fn measure() -> Self {
         const ROUNDS: u64 = 100_000;
         let one = |_| {
@@ -27,7 +28,7 @@ impl Speed {
         Self { rounds_per_ns: ROUNDS as f64 / fastest_ns }
     }
 
-    /// The rounds that take so long, at least one.
+    /// The rounds that take this long, at least one.
     pub fn rounds(self, duration: Duration) -> u64 {
         let rounds = duration.as_secs_f64() * 1e9 * self.rounds_per_ns;
         // Tasks are shorter than a second.
@@ -37,7 +38,7 @@ impl Speed {
     }
 }
 
-/// Does so many rounds.
+/// Runs this many rounds.
 pub fn busy(rounds: u64) -> u64 {
     let mut value = black_box(rounds);
     for _ in 0..rounds {
@@ -60,7 +61,7 @@ mod tests {
             start.elapsed()
         };
         let fastest = (0..50).map(timed).min().unwrap();
-        // It cannot be faster than the fastest, but for what the clock of a processor varies.
+        // No run is faster than the fastest, except for variations of the processor's clock.
         assert!(fastest > Duration::from_micros(700), "{fastest:?}");
         assert_eq!(speed.rounds(Duration::ZERO), 1);
     }

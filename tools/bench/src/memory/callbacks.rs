@@ -1,8 +1,8 @@
-//! A callback at the machine of another rank, against the same bytes to another process and back over
-//! a bare TCP socket.
+//! A callback at the machine of another rank, against a round trip of the same bytes to another
+//! process over a bare TCP socket.
 //!
-//! Both ranks are on this machine and are told that they are not, so that all goes over TCP on
-//! loopback. The function gives back what it was called with.
+//! Both ranks run on this machine and are configured to be on different ones, so that all bytes go
+//! over TCP on loopback. The function returns its argument.
 
 use std::time::{Duration, Instant};
 
@@ -10,33 +10,33 @@ use anyhow::{Result, ensure};
 use pario::Job;
 use pario::memory::Callback;
 
-use super::pair::{Pair, Second};
-use crate::area::Setting;
+use super::remote_pair::{RemotePair, SecondRank};
+use crate::area::RunSettings;
 use crate::figure::Quantity;
-use crate::net::bare::Bare;
-use crate::net::wire::Transport;
-use crate::partner::Role;
+use crate::net::bare_socket::BareSocket;
+use crate::net::sockets::Transport;
+use crate::partner::PartnerRole;
 use crate::report::Report;
 use crate::turns::alternate;
 
 /// A rank.
-pub const ROLE: Role = Role { name: "memory-callback", run: serve };
+pub const ROLE: PartnerRole = PartnerRole { name: "memory-callback", run: serve };
 
 /// At most 1.3 times as long.
 const GOAL: f64 = 1.0 / 1.3;
 const BYTES: usize = 64;
-/// A core that has slept needs a while.
+/// Calls before the measurement, which wake a sleeping core.
 const BEFORE: u64 = 20;
 
 /// Measures `callback-round-trip`.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let name = "callback-round-trip";
     let dir = setting.subdir(name)?;
     let count = setting.choose(500, 200);
     let turns = setting.choose(201, 61);
-    let mut other = Pair::start(ROLE.name, &[])?;
+    let mut other = RemotePair::start(ROLE.name, &[])?;
     let ours = register(&other.meet()?)?;
-    let mut theirs = Bare::start(Transport::Tcp, &dir)?;
+    let mut theirs = BareSocket::start(Transport::Tcp, &dir)?;
     let comparison = alternate(turns, &mut || round_trips(&ours, count), &mut || {
         theirs.round_trips(BYTES, count, BEFORE)
     })?;
@@ -56,13 +56,13 @@ fn round_trips(callback: &Callback, count: u64) -> Result<Duration> {
             start = Instant::now();
         }
         let answer = callback.call(b"", &data, 1)?;
-        ensure!(answer == data, "a callback has answered something else");
+        ensure!(answer == data, "the callback returned other bytes");
     }
     Ok(start.elapsed())
 }
 
 fn serve(words: &[String]) -> Result<()> {
-    let (second, _) = Second::take(words)?;
+    let (second, _) = SecondRank::take(words)?;
     let _callback = register(second.job())?;
     second.stay()
 }

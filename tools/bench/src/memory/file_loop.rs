@@ -1,9 +1,9 @@
-//! What far records cannot be faster than: a bare TCP stream whose far end reads or writes the same
-//! pieces of a plain file, in the same thread, with nothing around it.
+//! The bound of remote records: a bare TCP stream whose other end reads or writes the same pieces
+//! of a plain file, in the same thread, with nothing around it.
 //!
-//! A piece is asked for with 64 bytes, and sent from the page cache (`sendfile`); what is written is
-//! received into the same memory over and over, copied to the file (`pwrite`) and acknowledged with 64
-//! bytes. As many pieces are under way as there is memory for.
+//! A request for a piece has 64 bytes, and the other end sends the piece from the page cache
+//! (`sendfile`). A written piece is received into the same memory over and over, copied to the file
+//! (`pwrite`) and acknowledged with 64 bytes. As many pieces are under way as there are buffers.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::records::PIECE_BYTES;
-use crate::apart::text;
-use crate::net::wire::{Door, Transport, Wire};
-use crate::partner::{Partner, Role, Starter, next_word};
+use crate::namespaces::text;
+use crate::net::sockets::{SocketListener, SocketStream, Transport};
+use crate::partner::{ParentProcess, PartnerProcess, PartnerRole, next_word};
 
 /// The process that has the file.
-pub const ROLE: Role = Role { name: "memory-file-loop", run: serve };
+pub const ROLE: PartnerRole = PartnerRole { name: "memory-file-loop", run: serve };
 
-/// Bytes of a question or an acknowledgement.
+/// Bytes of a request or an acknowledgement.
 const NOTE_BYTES: usize = 64;
 const READ: &str = "read";
 const WRITE: &str = "write";
@@ -29,24 +29,24 @@ const WRITE: &str = "write";
 /// A connection to the process that has the file.
 #[derive(Debug)]
 pub struct FileLoop {
-    partner: Partner,
-    wire: Wire,
+    partner: PartnerProcess,
+    wire: SocketStream,
     pieces: u64,
 }
 
 impl FileLoop {
-    /// Starts the second process, which makes a file of so many pieces.
+    /// Starts the second process, which creates a file of this many pieces.
     pub fn start(dir: &Path, pieces: u64) -> Result<Self> {
         let path = dir.join("plain");
-        let mut partner = Partner::start(ROLE.name, &[text(&path)?, &pieces.to_string()])?;
-        let address = partner.hear()?;
-        let wire = Wire::connect(Transport::Tcp, &address, &path)?;
+        let mut partner = PartnerProcess::start(ROLE.name, &[text(&path)?, &pieces.to_string()])?;
+        let address = partner.receive_line()?;
+        let wire = SocketStream::connect(Transport::Tcp, &address, &path)?;
         Ok(Self { partner, wire, pieces })
     }
 
-    /// The time to read all pieces, to one memory after the other.
+    /// The time to read all pieces, into one buffer after the other.
     pub fn read(&mut self, memory: &mut [Vec<u8>]) -> Result<Duration> {
-        self.order(READ)?;
+        self.start_turn(READ)?;
         let under_way = memory.len();
         let start = Instant::now();
         for _ in 0..self.pieces.min(under_way as u64) {
@@ -61,9 +61,9 @@ impl FileLoop {
         Ok(start.elapsed())
     }
 
-    /// The time to write all pieces, from one memory after the other.
+    /// The time to write all pieces, from one buffer after the other.
     pub fn write(&mut self, memory: &[Vec<u8>]) -> Result<Duration> {
-        self.order(WRITE)?;
+        self.start_turn(WRITE)?;
         let mut note = [0; NOTE_BYTES];
         let under_way = memory.len();
         let start = Instant::now();
@@ -79,34 +79,34 @@ impl FileLoop {
         Ok(start.elapsed())
     }
 
-    /// Has the second process begin.
-    fn order(&mut self, what: &str) -> Result<()> {
-        self.partner.tell(what)?;
-        let answer = self.partner.hear()?;
-        ensure!(answer == "ready", "the process with the file said {answer:?}");
+    /// Lets the second process begin.
+    fn start_turn(&mut self, what: &str) -> Result<()> {
+        self.partner.send_line(what)?;
+        let answer = self.partner.receive_line()?;
+        ensure!(answer == "ready", "the process with the file sent the line {answer:?}");
         Ok(())
     }
 }
 
-/// The far end: does as it is told until it is ended.
+/// Runs the other end until its parent ends it.
 fn serve(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
+    let parent = ParentProcess::listen();
     let [path, pieces] = words else { bail!("needs a path and a number") };
     let (path, pieces): (PathBuf, u64) = (path.into(), pieces.parse()?);
     let options = &mut File::options();
     let file = options.read(true).write(true).create_new(true).open(&path);
-    let file = file.with_context(|| format!("making {}", path.display()))?;
+    let file = file.with_context(|| format!("creating {}", path.display()))?;
     let mut memory = vec![7; PIECE_BYTES];
     for piece in 0..pieces {
         file.write_all_at(&memory, place(piece))?;
     }
-    let door = Door::open(Transport::Tcp, &path)?;
-    starter.say(door.address()?)?;
-    let Wire::Tcp(mut wire) = door.accept()? else { bail!("this is TCP") };
+    let listener = SocketListener::open(Transport::Tcp, &path)?;
+    parent.send_line(listener.address()?)?;
+    let SocketStream::Tcp(mut wire) = listener.accept()? else { bail!("this is TCP") };
     let mut note = [0; NOTE_BYTES];
     loop {
-        let what: String = next_word(&mut starter.hear()?.split_whitespace())?;
-        starter.say("ready")?;
+        let what: String = next_word(&mut parent.receive_line()?.split_whitespace())?;
+        parent.send_line("ready")?;
         for piece in 0..pieces {
             let mut at = place(piece);
             if what == READ {
@@ -126,7 +126,7 @@ fn serve(words: &[String]) -> Result<()> {
     }
 }
 
-/// Where a piece begins.
+/// The offset of a piece.
 fn place(piece: u64) -> u64 {
     piece * PIECE_BYTES as u64
 }

@@ -4,72 +4,72 @@
 mod arrays;
 mod callbacks;
 mod disk_arrays;
-mod far_records;
 mod file_loop;
 mod grid;
 mod one_sided;
-mod pair;
 mod records;
-mod seat;
+mod remote_pair;
+mod remote_records;
+mod team_member;
 
-use crate::area::{Area, Family, nothing};
-use crate::partner::Role;
+use crate::area::{BenchArea, FigureFamily, nothing};
+use crate::partner::PartnerRole;
 
 /// The area of the memory of a team.
-pub const AREA: Area = Area {
+pub const AREA: BenchArea = BenchArea {
     name: "memory",
     draw: nothing,
     families: &[
-        Family {
+        FigureFamily {
             name: "one-sided",
-            what: "put, get, accumulate and fetch-and-add, against Global Arrays",
+            description: "put, get, accumulate and fetch-and-add, against Global Arrays",
             run: one_sided::run,
         },
-        Family {
+        FigureFamily {
             name: "callback",
-            what: "a callback at another machine, against a round trip over a bare TCP socket",
+            description: "a callback at another machine, against a round trip over a bare TCP socket",
             run: callbacks::run,
         },
-        Family {
+        FigureFamily {
             name: "records",
-            what: "pieces of 1 MiB of a record file, against a plain file",
+            description: "pieces of 1 MiB of a record file, against a plain file",
             run: records::run,
         },
-        Family {
+        FigureFamily {
             name: "disk-arrays",
-            what: "the memory of two processes to a record file and back, against disk resident arrays",
+            description: "the memory of two processes to a record file and back, against disk resident arrays",
             run: disk_arrays::run,
         },
-        Family {
+        FigureFamily {
             name: "far-records",
-            what: "pieces of 1 MiB of a part on another machine, against a bare TCP stream with and without a file",
-            run: far_records::run,
+            description: "pieces of 1 MiB of a part on another machine, against a bare TCP stream with and without a file",
+            run: remote_records::run,
         },
-        Family {
+        FigureFamily {
             name: "grid-disk",
-            what: "the element list of a grid by four processes, against pwrite and MPI-IO",
+            description: "the element list of a grid by four processes, against pwrite and MPI-IO",
             run: grid::run_on_disk,
         },
-        Family {
+        FigureFamily {
             name: "grid-tmpfs",
-            what: "the same where files are in memory",
+            description: "the same where files are in memory",
             run: grid::run_on_tmpfs,
         },
-        Family {
+        FigureFamily {
             name: "grid-gluster",
-            what: "the same, against those on a GlusterFS mount",
+            description: "the same, against those on a GlusterFS mount",
             run: grid::run_against_gluster,
         },
     ],
 };
 
-/// What the second processes of these figures are.
-pub const ROLES: &[Role] = &[
+/// The roles of second processes in these figures.
+pub const ROLES: &[PartnerRole] = &[
     one_sided::ROLE,
     callbacks::ROLE,
     disk_arrays::ROLE,
-    far_records::ROLE,
+    remote_records::ROLE,
     file_loop::ROLE,
     grid::member::ROLE,
-    grid::ground::ROLE,
+    grid::site::ROLE,
 ];

@@ -1,8 +1,8 @@
 //! One process uses the memory of another, which sleeps: put, get, accumulate and fetch-and-add,
 //! against Global Arrays.
 //!
-//! Two processes on each side, doubles on both, and always the same place, so that the caches help
-//! both alike. A turn ends when everything is in the memory of the other.
+//! Two processes on each side, doubles on both, and always the same address, so that the caches
+//! help both alike. A turn ends when everything is in the memory of the other process.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,17 +11,17 @@ use anyhow::{Context, Result, bail, ensure};
 use pario::memory::Segments;
 
 use super::arrays;
-use super::seat::{self, Seat};
-use crate::area::Setting;
+use super::team_member::{self, TeamMember};
+use crate::area::RunSettings;
 use crate::figure::Quantity;
-use crate::partner::{Role, next_word};
+use crate::partner::{PartnerRole, next_word};
 use crate::report::Report;
 use crate::turns::{Comparison, rotate};
 
 /// A process of ours.
-pub const ROLE: Role = Role { name: "memory-one-sided", run: serve };
+pub const ROLE: PartnerRole = PartnerRole { name: "memory-one-sided", run: serve };
 
-/// Each figure, and the geometric mean of all.
+/// The goal of each figure, and of the geometric mean of all.
 const GOAL: f64 = 0.9;
 const MEAN_GOAL: f64 = 1.2;
 /// The rank whose memory is used.
@@ -29,14 +29,14 @@ const OTHER: u32 = 1;
 const LARGEST_BYTES: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum OneSidedCall {
     Put,
     Get,
     Accumulate,
     FetchAdd,
 }
 
-impl What {
+impl OneSidedCall {
     const ALL: [Self; 4] = [Self::Put, Self::Get, Self::Accumulate, Self::FetchAdd];
 
     fn name(self) -> &'static str {
@@ -49,36 +49,36 @@ impl What {
     }
 }
 
-/// So many calls of so many bytes.
+/// A turn: a number of calls, of a number of bytes each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Order {
-    what: What,
+struct OneSidedTurn {
+    call: OneSidedCall,
     bytes: usize,
     calls: u64,
 }
 
-impl fmt::Display for Order {
+impl fmt::Display for OneSidedTurn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.what.name(), self.bytes, self.calls)
+        write!(f, "{} {} {}", self.call.name(), self.bytes, self.calls)
     }
 }
 
-impl FromStr for Order {
+impl FromStr for OneSidedTurn {
     type Err = anyhow::Error;
 
     fn from_str(line: &str) -> Result<Self> {
         let mut words = line.split_whitespace();
         let name: String = next_word(&mut words)?;
-        let what = What::ALL.into_iter().find(|what| what.name() == name);
-        let what = what.with_context(|| format!("there is nothing like {name}"))?;
-        Ok(Self { what, bytes: next_word(&mut words)?, calls: next_word(&mut words)? })
+        let call = OneSidedCall::ALL.into_iter().find(|call| call.name() == name);
+        let call = call.with_context(|| format!("{name} is not a kind of access"))?;
+        Ok(Self { call, bytes: next_word(&mut words)?, calls: next_word(&mut words)? })
     }
 }
 
-/// Measures all of it.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+/// Measures all figures.
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let dir = setting.subdir("one-sided")?;
-    let mut ours = seat::start(ROLE.name, "one-sided", &dir, 2, &[])?;
+    let mut ours = team_member::start(ROLE.name, "one-sided", &dir, 2, &[])?;
     let mut theirs = match arrays::start(&dir)? {
         Ok(theirs) => theirs,
         Err(why) => {
@@ -88,14 +88,14 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     };
     let turns = setting.choose(101, 21);
     let mut orders = Vec::new();
-    for what in [What::Put, What::Get, What::Accumulate] {
+    for call in [OneSidedCall::Put, OneSidedCall::Get, OneSidedCall::Accumulate] {
         let calls = setting.choose((100_000, 300), (50_000, 100));
         for (suffix, bytes, calls) in [("64", 64, calls.0), ("1m", LARGEST_BYTES, calls.1)] {
-            orders.push((format!("{}-{suffix}", what.name()), Order { what, bytes, calls }));
+            orders.push((format!("{}-{suffix}", call.name()), OneSidedTurn { call, bytes, calls }));
         }
     }
-    let order = Order { what: What::FetchAdd, bytes: 8, calls: 200_000 };
-    orders.push((What::FetchAdd.name().to_owned(), order));
+    let order = OneSidedTurn { call: OneSidedCall::FetchAdd, bytes: 8, calls: 200_000 };
+    orders.push((OneSidedCall::FetchAdd.name().to_owned(), order));
     let mut ratios: Vec<Vec<f64>> = Vec::new();
     for (name, order) in orders {
         let seconds = rotate(turns, &mut [&mut || ours.turn(&order), &mut || theirs.turn(&order)])?;
@@ -126,24 +126,24 @@ fn report_mean(report: &mut Report, ratios: &[Vec<f64>]) {
 }
 
 fn serve(words: &[String]) -> Result<()> {
-    let (seat, _) = Seat::take(words)?;
-    let job = seat.meet()?;
+    let (member, _) = TeamMember::take(words)?;
+    let job = member.meet()?;
     let segments = job.segments(LARGEST_BYTES)?;
     let counters = job.segments(8)?;
-    let mut memory = Memory::new();
+    let mut memory = OneSidedBuffers::new();
     let mut expected = 0;
-    let is_first = seat.rank() == 0;
-    seat.take_turns(|line, begin| {
-        let order: Order = line.parse()?;
+    let is_first = member.rank() == 0;
+    member.take_turns(|line, begin| {
+        let order: OneSidedTurn = line.parse()?;
         begin.wait()?;
         if !is_first {
             return Ok(());
         }
-        match order.what {
-            What::FetchAdd => {
+        match order.call {
+            OneSidedCall::FetchAdd => {
                 for _ in 0..order.calls {
                     let was = counters.fetch_add(1_u64, OTHER, 0)?;
-                    ensure!(was == expected, "a number that nobody has added");
+                    ensure!(was == expected, "fetch-and-add returned a wrong number");
                     expected += 1;
                 }
                 Ok(())
@@ -153,13 +153,13 @@ fn serve(words: &[String]) -> Result<()> {
     })
 }
 
-/// Memory of the process that calls.
-struct Memory {
+/// The memory of the calling process.
+struct OneSidedBuffers {
     numbers: Vec<f64>,
     bytes: Vec<u8>,
 }
 
-impl Memory {
+impl OneSidedBuffers {
     fn new() -> Self {
         let count = u32::try_from(LARGEST_BYTES / 8).unwrap_or(0);
         let numbers: Vec<f64> = (0..count).map(f64::from).collect();
@@ -167,17 +167,17 @@ impl Memory {
         Self { numbers, bytes }
     }
 
-    fn use_segments(&mut self, segments: &Segments, order: Order) -> Result<()> {
-        let Order { what, bytes, calls } = order;
+    fn use_segments(&mut self, segments: &Segments, order: OneSidedTurn) -> Result<()> {
+        let OneSidedTurn { call, bytes, calls } = order;
         let Some(memory) = self.bytes.get_mut(..bytes) else { bail!("too many bytes") };
         for _ in 0..calls {
-            match what {
-                What::Put => segments.put(memory, OTHER, 0)?,
-                What::Get => segments.get(memory, OTHER, 0)?,
-                What::Accumulate => {
+            match call {
+                OneSidedCall::Put => segments.put(memory, OTHER, 0)?,
+                OneSidedCall::Get => segments.get(memory, OTHER, 0)?,
+                OneSidedCall::Accumulate => {
                     segments.accumulate(&self.numbers[..bytes / 8], 1.0, OTHER, 0)?;
                 }
-                What::FetchAdd => bail!("is no access to many numbers"),
+                OneSidedCall::FetchAdd => bail!("is no access to many numbers"),
             }
         }
         segments.fence(OTHER)?;
@@ -191,10 +191,10 @@ mod tests {
 
     #[test]
     fn an_order_is_told_in_a_line() {
-        for what in What::ALL {
-            let order = Order { what, bytes: 64, calls: 1000 };
-            assert_eq!(order.to_string().parse::<Order>().unwrap(), order);
+        for call in OneSidedCall::ALL {
+            let order = OneSidedTurn { call, bytes: 64, calls: 1000 };
+            assert_eq!(order.to_string().parse::<OneSidedTurn>().unwrap(), order);
         }
-        assert!("sing 1 2".parse::<Order>().is_err());
+        assert!("sing 1 2".parse::<OneSidedTurn>().is_err());
     }
 }

@@ -1,8 +1,8 @@
 //! Record files: pieces of 1 MiB of a part on this machine, against a plain file.
 //!
-//! Bytes are in the page cache on both sides, were all written before, and nothing is made durable.
-//! Files are made anew several times, because where the kernel puts their pages makes a difference of
-//! a few per cent.
+//! On both sides the bytes are in the page cache, were all written before, and are not made
+//! durable. The files are created again several times, because the location of their pages makes a
+//! difference of a few per cent.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use pario::Job;
 use pario::records::{RecordFile, RecordId};
 
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::{Comparison, rotate};
@@ -25,19 +25,19 @@ const GOAL: f64 = 0.97;
 pub const PIECE_BYTES: usize = 1 << 20;
 
 /// Measures `records-read` and `records-write`.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let (rounds, turns) = setting.choose((10, 31), (4, 15));
     let pieces = 64;
     let job = Job::new(&format!("records {}", std::process::id()), 1, 0)?;
     let mut seconds: [Vec<f64>; 4] = Default::default();
     for round in 0..rounds {
         let dir = setting.subdir(&format!("records-{round}"))?;
-        let ours = Ours::create(&job, &dir, pieces)?;
-        let theirs = Plain::create(&dir, pieces)?;
-        // Where it lies matters, so it is the same on both sides.
+        let ours = RecordSide::create(&job, &dir, pieces)?;
+        let theirs = PlainSide::create(&dir, pieces)?;
+        // Both sides use the same memory, because its address matters.
         let memory = RefCell::new(vec![7; PIECE_BYTES]);
-        // Both have their blocks on the disk, and nothing to be written, when it begins.
-        // Who is first may get better pages.
+        // Both files have their blocks on the disk and nothing to write back when the turns begin.
+        // The first one may get better pages.
         if round % 2 == 0 {
             theirs.write(&mut memory.borrow_mut())?;
         }
@@ -80,18 +80,18 @@ pub fn range(piece: u64) -> Range<u64> {
     start..start + PIECE_BYTES as u64
 }
 
-/// What a piece begins with.
+/// The first byte of a piece.
 fn mark(piece: u64) -> u8 {
     u8::try_from(piece % 251).unwrap_or(0)
 }
 
-struct Ours {
+struct RecordSide {
     file: RecordFile,
     record: RecordId,
     pieces: u64,
 }
 
-impl Ours {
+impl RecordSide {
     fn create(job: &Job, dir: &Path, pieces: u64) -> Result<Self> {
         let file = job.records().create(dir.join("records"))?;
         let record = file.create_record(pieces * PIECE_BYTES as u64)?;
@@ -117,17 +117,17 @@ impl Ours {
     }
 }
 
-struct Plain {
+struct PlainSide {
     file: File,
     pieces: u64,
 }
 
-impl Plain {
+impl PlainSide {
     fn create(dir: &Path, pieces: u64) -> Result<Self> {
         let path = dir.join("plain");
         let options = &mut File::options();
         let file = options.read(true).write(true).create_new(true).open(&path);
-        Ok(Self { file: file.with_context(|| format!("making {}", path.display()))?, pieces })
+        Ok(Self { file: file.with_context(|| format!("creating {}", path.display()))?, pieces })
     }
 
     fn write(&self, memory: &mut [u8]) -> Result<Duration> {

@@ -1,13 +1,14 @@
-//! A figure or two: ours and others do the same in turns.
+//! One or two figures: our side and others do the same in turns.
 //!
-//! A file of ours and a plain one have as many bytes, are filled in the same way and are written over
-//! or read again in each turn; nothing is made durable. All sides move the same number of bytes in a
-//! turn: where MPICH has two processes, each of them makes twice as many calls. Files are made anew
-//! several times, because where the kernel puts their pages makes a difference of a few per cent.
+//! Our file and a plain file have the same length, are filled in the same way, and are overwritten
+//! or read again in each turn; nothing is made durable. All sides move the same number of bytes in
+//! a turn: where MPICH has two processes, each of them makes twice as many calls. The files are
+//! created again several times, because the location of their pages makes a difference of a few per
+//! cent.
 //!
-//! Each MPI takes a few turns on trial first. One that fails, that leaves something wrong in its file,
-//! or that never comes within twice the time of the best, takes no further turns; of the others the
-//! one with the best median counts.
+//! Each MPI takes a few trial turns first. One that fails, that leaves wrong bytes in its file, or
+//! that never comes within twice the time of the best takes no further turns; of the others the one
+//! with the best median counts.
 
 use std::mem;
 use std::path::Path;
@@ -15,79 +16,83 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use super::member::byte_of;
-use super::order::{Order, What};
-use super::rivals::{Kind, Rival, Rivals, fastest};
-use super::team::Team;
-use crate::area::Setting;
+use super::mode_turn::{ModeAccess, ModeTurn};
+use super::rivals::{Rival, RivalKind, Rivals, fastest};
+use super::turn_processes::TurnProcesses;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::statistics::median;
-use crate::turns::{Comparison, Side, rotate};
+use crate::turns::{Comparison, TurnRunner, rotate};
 
-/// How many processes ours and most others have.
+/// The number of processes of our side and of most others.
 pub const PROCESSES: usize = 4;
-/// One that never comes within so many times the median of the best is not measured further; in a
-/// quick run nobody is who does not once come up to it.
+/// A side that never comes within this factor of the best median is not measured further; the
+/// second factor is for quick runs.
 const FAR_BEHIND: (f64, f64) = (2.0, 1.0);
-/// Turns on trial, after one that does not count.
+/// Trial turns, after one that does not count.
 const TRIALS: usize = 3;
 
-/// How one file is called on all sides.
+/// The paths of one file on all sides.
 #[derive(Clone, Debug)]
-pub struct Paths {
-    /// In the cluster.
+pub struct ContestPaths {
+    /// The path in the cluster.
     pub ours: String,
-    /// From the directory of the others.
+    /// The path in the directory of the others.
     pub plain: String,
 }
 
-/// Where the files are.
-pub trait Ground {
-    /// Makes a file of so many blocks on all sides.
-    fn lay_out(&mut self, name: &str, piece_bytes: usize, blocks: u64) -> Result<Paths>;
-    /// What the file of ours has now.
-    fn read_ours(&mut self, paths: &Paths) -> Result<Vec<u8>>;
-    /// What the file that others have in a directory has now.
-    fn read_theirs(&mut self, dir: &Path, paths: &Paths) -> Result<Vec<u8>>;
+/// The files of a contest.
+pub trait ContestFiles {
+    /// Creates a file of this many blocks on all sides.
+    fn lay_out(&mut self, name: &str, piece_bytes: usize, blocks: u64) -> Result<ContestPaths>;
+    /// Reads our file.
+    fn read_ours(&mut self, paths: &ContestPaths) -> Result<Vec<u8>>;
+    /// Reads the file of another side in a directory.
+    fn read_theirs(&mut self, dir: &Path, paths: &ContestPaths) -> Result<Vec<u8>>;
 }
 
-/// What is measured.
+/// A contest: the accesses that are measured.
 #[derive(Debug)]
-pub struct Contest {
-    /// How the names of its figures begin.
+pub struct ModeContest {
+    /// The beginning of the names of its figures.
     pub label: &'static str,
-    /// What is done.
-    pub what: What,
+    /// The kind of access.
+    pub access: ModeAccess,
     /// Bytes of a call.
     pub piece_bytes: usize,
-    /// Calls of all processes of ours in a turn; opens together count once.
+    /// Calls of all our processes in a turn; a collective open counts once.
     pub calls: u64,
-    /// Whether the other side's file is on a mount, which forgets before each turn what it has
-    /// cached.
+    /// Whether the file of the other side is on a mount, which drops its cache before each turn.
     pub is_mounted: bool,
-    /// The figures: against whom, and what ratio is to be reached, if there is one.
-    pub goals: &'static [(Kind, Option<f64>)],
+    /// The figures: the rival of each, and the ratio to reach if it has a goal.
+    pub goals: &'static [(RivalKind, Option<f64>)],
 }
 
-impl Contest {
-    /// How many blocks the file has: each process visits all of them where all do the same.
+impl ModeContest {
+    /// The number of blocks of the file; where all processes access the same blocks, each visits
+    /// all of them.
     fn blocks(&self) -> u64 {
-        match self.what {
-            What::Global | What::Same => self.calls / PROCESSES as u64,
-            What::Open => 1,
+        match self.access {
+            ModeAccess::Global | ModeAccess::Same => self.calls / PROCESSES as u64,
+            ModeAccess::Open => 1,
             _ => self.calls,
         }
     }
 
-    fn order(&self, kind: Option<Kind>, size: usize, paths: &Paths) -> Order {
+    fn order(&self, kind: Option<RivalKind>, size: usize, paths: &ContestPaths) -> ModeTurn {
         let path = match kind {
-            None | Some(Kind::Async) => &paths.ours,
-            Some(Kind::Plain | Kind::Mpi) => &paths.plain,
+            None | Some(RivalKind::Async) => &paths.ours,
+            Some(RivalKind::Plain | RivalKind::Mpi) => &paths.plain,
         };
-        Order {
-            what: if kind == Some(Kind::Async) { What::Async } else { self.what },
+        ModeTurn {
+            access: if kind == Some(RivalKind::Async) { ModeAccess::Async } else { self.access },
             piece_bytes: self.piece_bytes,
-            calls: if self.what == What::Open { self.calls } else { self.calls / size as u64 },
+            calls: if self.access == ModeAccess::Open {
+                self.calls
+            } else {
+                self.calls / size as u64
+            },
             blocks: self.blocks(),
             is_mounted: self.is_mounted,
             path: path.clone(),
@@ -96,35 +101,35 @@ impl Contest {
 
     fn quantity(&self) -> Quantity {
         let calls = self.calls as f64;
-        if self.what == What::Open || self.piece_bytes < 1024 {
+        if self.access == ModeAccess::Open || self.piece_bytes < 1024 {
             Quantity::Operations(calls)
         } else {
             Quantity::Megabytes(calls * self.piece_bytes as f64)
         }
     }
 
-    fn figure(&self, kind: Kind) -> String {
-        format!("{}-{}", self.label, kind.suffix(self.what))
+    fn figure(&self, kind: RivalKind) -> String {
+        format!("{}-{}", self.label, kind.suffix(self.access))
     }
 
-    /// Says why its figures cannot be measured.
+    /// Reports that its figures cannot be measured, with the reason.
     pub fn skip(&self, report: &mut Report, reason: &str) {
         self.goals.iter().for_each(|(kind, _)| report.skipped(&self.figure(*kind), reason));
     }
 
-    /// Measures and reports. Rivals that fail are gone afterwards.
+    /// Measures the figures and reports them. Rivals that fail are removed.
     pub fn run(
         &self,
-        setting: &Setting,
+        setting: &RunSettings,
         report: &mut Report,
-        ground: &mut impl Ground,
-        ours: &mut Team,
+        files: &mut impl ContestFiles,
+        ours: &mut TurnProcesses,
         rivals: &mut Rivals,
     ) -> Result<()> {
         let (rounds, turns) = setting.choose((4, 19), (1, 15));
-        // A file on each side, others after those who were wrong, and room for what they are kept in.
-        let files = 4 * (rounds + rivals.all.len() as u64);
-        let needed_bytes = files * self.blocks() * self.piece_bytes as u64;
+        // A file on each side, new ones after wrong rivals, and space for their metadata.
+        let file_count = 4 * (rounds + rivals.all.len() as u64);
+        let needed_bytes = file_count * self.blocks() * self.piece_bytes as u64;
         if let Some(reason) = setting.lacks_space(needed_bytes)? {
             self.skip(report, &reason);
             return Ok(());
@@ -134,10 +139,10 @@ impl Contest {
         let mut chosen = Vec::new();
         for round in 0..rounds {
             let name = format!("{}-{round}", self.label);
-            let mut paths = ground.lay_out(&name, self.piece_bytes, self.blocks())?;
+            let mut paths = files.lay_out(&name, self.piece_bytes, self.blocks())?;
             if round == 0 {
                 let far_behind = setting.choose(FAR_BEHIND.0, FAR_BEHIND.1);
-                chosen = self.choose(ground, rivals, &mut paths, far_behind)?;
+                chosen = self.choose(files, rivals, &mut paths, far_behind)?;
                 if chosen.is_empty() {
                     self.skip(report, &rivals.missing.join(", "));
                     return Ok(());
@@ -152,15 +157,15 @@ impl Contest {
                 let order = self.order(Some(rival.kind), rival.team.size(), &paths);
                 turns_of.push(move || rival.team.turn(&order));
             }
-            let mut sides: Vec<Side<'_>> = vec![&mut our_turn];
-            sides.extend(turns_of.iter_mut().map(|turn| turn as Side<'_>));
+            let mut sides: Vec<TurnRunner<'_>> = vec![&mut our_turn];
+            sides.extend(turns_of.iter_mut().map(|turn| turn as TurnRunner<'_>));
             let mut seconds = rotate(turns, &mut sides)?.into_iter();
             ours_s.extend(seconds.next().into_iter().flatten());
             for (all, more) in theirs_s.iter_mut().zip(seconds) {
                 all.extend(more);
             }
             if round == 0 {
-                let checked = self.check_all(ground, ours, &mut rivals.all, &chosen, &paths)?;
+                let checked = self.check_all(files, ours, &mut rivals.all, &chosen, &paths)?;
                 if let Err(reason) = checked {
                     self.skip(report, &reason);
                     return Ok(());
@@ -176,7 +181,7 @@ impl Contest {
                 report.skipped(&figure, rivals.missing.join(", "));
                 continue;
             };
-            if *kind == Kind::Mpi {
+            if *kind == RivalKind::Mpi {
                 let name_of = |side: usize| &rivals.all[chosen[side]].name;
                 let named = |(side, seconds): &(usize, &[f64])| {
                     format!("{} {:.2} ms", name_of(*side), median(seconds) * 1e3)
@@ -191,19 +196,19 @@ impl Contest {
         Ok(())
     }
 
-    /// Who takes turns: all that are compared to and work, of MPI the better ones. After one that
-    /// was wrong there is a new file.
+    /// Chooses the rivals that take turns: all that work, of the MPIs the better ones. After a
+    /// wrong rival it creates a new file.
     fn choose(
         &self,
-        ground: &mut impl Ground,
+        files: &mut impl ContestFiles,
         rivals: &mut Rivals,
-        paths: &mut Paths,
+        paths: &mut ContestPaths,
         far_behind: f64,
     ) -> Result<Vec<usize>> {
         let wants = |kind| self.goals.iter().any(|(wanted, _)| *wanted == kind);
         let mut tried: Vec<(String, Vec<f64>)> = Vec::new();
         for mut rival in mem::take(&mut rivals.all) {
-            if rival.kind == Kind::Mpi && wants(Kind::Mpi) {
+            if rival.kind == RivalKind::Mpi && wants(RivalKind::Mpi) {
                 let seconds = match self.try_out(&mut rival, paths) {
                     Ok(seconds) => seconds,
                     Err(error) => {
@@ -213,20 +218,20 @@ impl Contest {
                         continue;
                     }
                 };
-                match self.check_one(ground, &rival, paths) {
+                match self.check_one(files, &rival, paths) {
                     Ok(()) => tried.push((rival.name.clone(), seconds)),
                     Err(error) => {
                         let reason = format!("{}: wrong, takes no turns: {error:#}", self.label);
                         eprintln!("  {reason}");
                         rivals.missing.push(reason);
                         let name = format!("{}-after-{}", self.label, rival.name);
-                        *paths = ground.lay_out(&name, self.piece_bytes, self.blocks())?;
+                        *paths = files.lay_out(&name, self.piece_bytes, self.blocks())?;
                     }
                 }
             }
             rivals.all.push(rival);
         }
-        // The median counts later, so nobody is judged by the best turn of another.
+        // The median counts later, so the trial compares medians as well.
         let best = tried.iter().map(|(_, s)| median(s)).fold(f64::INFINITY, f64::min);
         let is_near = |(_, seconds): &&(String, Vec<f64>)| {
             seconds.iter().any(|seconds| *seconds <= best * far_behind)
@@ -237,63 +242,68 @@ impl Contest {
             eprintln!("  {label}: {name} took {ms:.1} ms on trial, the best {best_ms:.1} ms");
         }
         let is_chosen = |rival: &Rival| match rival.kind {
-            Kind::Mpi => near.iter().any(|(name, _)| *name == rival.name),
+            RivalKind::Mpi => near.iter().any(|(name, _)| *name == rival.name),
             kind => wants(kind),
         };
         let chosen = rivals.all.iter().enumerate().filter(|(_, rival)| is_chosen(rival));
         Ok(chosen.map(|(number, _)| number).collect())
     }
 
-    /// The seconds of each turn on trial.
-    fn try_out(&self, rival: &mut Rival, paths: &Paths) -> Result<Vec<f64>> {
+    /// The seconds of each trial turn.
+    fn try_out(&self, rival: &mut Rival, paths: &ContestPaths) -> Result<Vec<f64>> {
         let order = self.order(Some(rival.kind), rival.team.size(), paths);
         rival.team.turn(&order)?;
         (0..TRIALS).map(|_| Ok(rival.team.turn(&order)?.as_secs_f64())).collect()
     }
 
-    /// That each side has written what it should have, after one more turn of it; or what is wrong
-    /// with another one.
+    /// Checks what each side has written, after one more turn of it; returns what is wrong with
+    /// another side.
     fn check_all(
         &self,
-        ground: &mut impl Ground,
-        ours: &mut Team,
+        files: &mut impl ContestFiles,
+        ours: &mut TurnProcesses,
         rivals: &mut [Rival],
         chosen: &[usize],
-        paths: &Paths,
+        paths: &ContestPaths,
     ) -> Result<Result<(), String>> {
         if self.leaves_nothing() {
             return Ok(Ok(()));
         }
         ours.turn(&self.order(None, ours.size(), paths))?;
-        self.check(ours.size(), &ground.read_ours(paths)?).context("ours")?;
+        self.check(ours.size(), &files.read_ours(paths)?).context("ours")?;
         for number in chosen {
             let rival = &mut rivals[*number];
             rival.team.turn(&self.order(Some(rival.kind), rival.team.size(), paths))?;
-            if let Err(error) = self.check_one(ground, rival, paths) {
+            if let Err(error) = self.check_one(files, rival, paths) {
                 return Ok(Err(format!("wrong after its turns: {error:#}")));
             }
         }
         Ok(Ok(()))
     }
 
-    fn check_one(&self, ground: &mut impl Ground, rival: &Rival, paths: &Paths) -> Result<()> {
+    fn check_one(
+        &self,
+        files: &mut impl ContestFiles,
+        rival: &Rival,
+        paths: &ContestPaths,
+    ) -> Result<()> {
         if self.leaves_nothing() {
             return Ok(());
         }
         let bytes = match rival.kind {
-            Kind::Async => ground.read_ours(paths)?,
-            Kind::Mpi | Kind::Plain => ground.read_theirs(&rival.dir, paths)?,
+            RivalKind::Async => files.read_ours(paths)?,
+            RivalKind::Mpi | RivalKind::Plain => files.read_theirs(&rival.dir, paths)?,
         };
         self.check(rival.team.size(), &bytes).with_context(|| rival.name.clone())
     }
 
-    /// Whether there is nothing in the file that could be compared.
+    /// Whether the access leaves nothing in the file to compare.
     fn leaves_nothing(&self) -> bool {
-        matches!(self.what, What::Global | What::Open)
+        matches!(self.access, ModeAccess::Global | ModeAccess::Open)
     }
 
-    /// Every block is of one rank: of the one whose place it is; in a log, as many of each; where
-    /// all write the same blocks, of anybody.
+    /// Checks that each block is of one rank: of the rank whose block it is; in a log, equally many
+    /// of each rank; where all write the same blocks, of any rank.
     fn check(&self, size: usize, bytes: &[u8]) -> Result<()> {
         let blocks = self.blocks();
         let expected = blocks * self.piece_bytes as u64;
@@ -304,14 +314,15 @@ impl Contest {
             let byte = piece[0];
             ensure!(piece.iter().all(|other| *other == byte), "block {block} is mixed");
             let rank = (0..size).find(|rank| byte_of(*rank) == byte);
-            let rank = rank.with_context(|| format!("block {block} is nobody's"))?;
-            let is_anybody = matches!(self.what, What::Log | What::Same);
+            let rank = rank.with_context(|| format!("block {block} is of no rank"))?;
+            let is_anybody = matches!(self.access, ModeAccess::Log | ModeAccess::Same);
             let is_right = is_anybody || u64::from(rank) == block % u64::from(size);
             ensure!(is_right, "block {block} is of rank {rank}");
             blocks_of[rank as usize] += 1;
         }
         let each = blocks / u64::from(size);
-        let is_even = self.what == What::Same || blocks_of.iter().all(|blocks| *blocks == each);
+        let is_even =
+            self.access == ModeAccess::Same || blocks_of.iter().all(|blocks| *blocks == each);
         ensure!(is_even, "blocks of ranks: {blocks_of:?}");
         Ok(())
     }
@@ -321,13 +332,13 @@ impl Contest {
 mod tests {
     use super::*;
 
-    fn contest(what: What) -> Contest {
-        Contest { label: "x", what, piece_bytes: 2, calls: 8, is_mounted: false, goals: &[] }
+    fn contest(access: ModeAccess) -> ModeContest {
+        ModeContest { label: "x", access, piece_bytes: 2, calls: 8, is_mounted: false, goals: &[] }
     }
 
     #[test]
     fn blocks_must_be_where_they_belong() {
-        let records = contest(What::Record);
+        let records = contest(ModeAccess::Record);
         records.check(4, b"aabbccddaabbccdd").unwrap();
         records.check(2, b"aabbaabbaabbaabb").unwrap();
         assert!(records.check(4, b"aabbccddaabbddcc").is_err());
@@ -338,21 +349,23 @@ mod tests {
 
     #[test]
     fn a_log_has_as_many_blocks_of_each_in_any_order() {
-        let log = contest(What::Log);
+        let log = contest(ModeAccess::Log);
         log.check(4, b"ddaabbccddccbbaa").unwrap();
         assert!(log.check(4, b"ddaabbccddccbbbb").is_err());
     }
 
     #[test]
     fn all_sides_move_the_same_bytes() {
-        let paths = Paths { ours: "/o".into(), plain: "p".into() };
-        let record = contest(What::Record);
-        let (four, two) = (record.order(None, 4, &paths), record.order(Some(Kind::Mpi), 2, &paths));
+        let paths = ContestPaths { ours: "/o".into(), plain: "p".into() };
+        let record = contest(ModeAccess::Record);
+        let (four, two) =
+            (record.order(None, 4, &paths), record.order(Some(RivalKind::Mpi), 2, &paths));
         assert_eq!((four.calls * 4, four.blocks), (two.calls * 2, two.blocks));
-        let global = contest(What::Global);
-        let (four, two) = (global.order(None, 4, &paths), global.order(Some(Kind::Mpi), 2, &paths));
+        let global = contest(ModeAccess::Global);
+        let (four, two) =
+            (global.order(None, 4, &paths), global.order(Some(RivalKind::Mpi), 2, &paths));
         assert_eq!((four.calls, four.blocks), (2, 2));
         assert_eq!((two.calls, two.blocks), (4, 2));
-        assert_eq!(contest(What::Open).order(None, 64, &paths).calls, 8);
+        assert_eq!(contest(ModeAccess::Open).order(None, 64, &paths).calls, 8);
     }
 }

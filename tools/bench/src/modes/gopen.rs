@@ -1,32 +1,32 @@
-//! A file is opened together and closed together, against `MPI_File_open` and `MPI_File_close` with
-//! as many processes.
+//! Collective open and close of a file, against `MPI_File_open` and `MPI_File_close` with as many
+//! processes.
 //!
-//! The file is there. Ours is opened in M_RECORD, in which all meet to close it, as in MPI. MPICH
-//! takes no part: as many of its processes are more than there are processors for.
+//! The file exists. Our side opens it in M_RECORD, whose close is collective, as in MPI. MPICH is
+//! left out, because it needs a processor for each of its processes.
 
 use anyhow::Result;
 
-use super::contest::{Contest, PROCESSES};
+use super::contest::{ModeContest, PROCESSES};
+use super::mode_turn::ModeAccess;
 use super::mpi::Mpi;
-use super::order::What;
-use super::rivals::{Kind, Rivals};
-use super::site::Site;
-use crate::area::Setting;
+use super::rivals::{RivalKind, Rivals};
+use super::single_machine::SingleMachine;
+use crate::area::RunSettings;
 use crate::report::Report;
 
 /// Measures `gopen-4-mpi` and `gopen-64-mpi`.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
-    let few = Contest {
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
+    let few = ModeContest {
         label: "gopen-4",
-        what: What::Open,
+        access: ModeAccess::Open,
         piece_bytes: 64 << 10,
         calls: setting.choose(100, 20),
         is_mounted: false,
-        goals: &[(Kind::Mpi, Some(2.0))],
+        goals: &[(RivalKind::Mpi, Some(2.0))],
     };
-    let many = Contest { label: "gopen-64", calls: setting.choose(10, 1), ..few };
+    let many = ModeContest { label: "gopen-64", calls: setting.choose(10, 1), ..few };
     for (contest, processes) in [(few, PROCESSES), (many, 64)] {
-        let mut site = Site::start(setting, contest.label)?;
+        let mut site = SingleMachine::start(setting, contest.label)?;
         let mut rivals = Rivals::default();
         rivals.start_mpi(&Mpi::OPEN_MPI, site.dir(), processes)?;
         let mut ours = site.start_ours("ours", processes)?;

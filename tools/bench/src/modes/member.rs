@@ -1,4 +1,4 @@
-//! A process of a team of ours, or of one that uses plain files.
+//! A process of ours in a turn, or one that uses plain files.
 
 use std::fs::{File, OpenOptions};
 use std::io::SeekFrom;
@@ -10,53 +10,53 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use pario::{Cluster, ClusterOptions, Job, JobFiles, Mode, SharedFile};
 
-use super::lines::Lines;
-use super::moment::Moment;
-use super::order::{Order, What};
+use super::line_socket::LineSocket;
+use super::mode_turn::{ModeAccess, ModeTurn};
+use super::monotonic_time::MonotonicTime;
 use crate::cluster::content::Content;
-use crate::partner::{Role, Starter};
+use crate::partner::{ParentProcess, PartnerRole};
 
-/// A process of a team.
-pub const ROLE: Role = Role { name: "modes-member", run: serve };
+/// A process that takes turns.
+pub const ROLE: PartnerRole = PartnerRole { name: "modes-member", run: serve };
 
-/// How long it may take until all nodes have joined.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The time limit for all nodes to join.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a process of ours has to know.
+/// The arguments of a process of ours.
 #[derive(Debug)]
-pub struct Seat<'a> {
-    /// The socket of the team.
-    pub door: &'a str,
-    /// The node.
+pub struct MemberWords<'a> {
+    /// The socket of the listener.
+    pub listener: &'a str,
+    /// The address of the node.
     pub address: &'a str,
-    /// Where the key is, or no path if it is on one machine with all nodes.
+    /// The path of the key, or an empty path if all nodes are on this machine.
     pub key: &'a str,
     /// The name of the job.
     pub job: &'a str,
-    /// How many processes it has.
+    /// The number of processes.
     pub size: usize,
-    /// Which of them this is.
+    /// The rank of this process.
     pub rank: usize,
 }
 
-impl Seat<'_> {
-    /// The words to start it with.
+impl MemberWords<'_> {
+    /// The arguments as words.
     pub fn words(&self) -> [String; 7] {
-        let Self { door, address, key, job, size, rank } = self;
+        let Self { listener, address, key, job, size, rank } = self;
         let text = |word: &str| word.to_owned();
         let (size, rank) = (size.to_string(), rank.to_string());
-        [text("ours"), text(door), size, rank, text(address), text(key), text(job)]
+        [text("ours"), text(listener), size, rank, text(address), text(key), text(job)]
     }
 }
 
-/// The words to start a process that uses plain files in a directory.
-pub fn plain_words(door: &str, size: usize, rank: usize, dir: &str) -> [String; 5] {
-    ["plain".to_owned(), door.to_owned(), size.to_string(), rank.to_string(), dir.to_owned()]
+/// The words for a process that uses plain files in a directory.
+pub fn plain_words(listener: &str, size: usize, rank: usize, dir: &str) -> [String; 5] {
+    ["plain".to_owned(), listener.to_owned(), size.to_string(), rank.to_string(), dir.to_owned()]
 }
 
 fn serve(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
-    let [kind, door, size, rank, rest @ ..] = words else {
+    let parent = ParentProcess::listen();
+    let [kind, listener, size, rank, rest @ ..] = words else {
         bail!("needs a kind, a socket, a size and a rank");
     };
     let (size, rank): (u32, u32) = (size.parse()?, rank.parse()?);
@@ -64,36 +64,36 @@ fn serve(words: &[String]) -> Result<()> {
         ("ours", [address, key, job]) => {
             let key = Path::new(key);
             let job = Job::new(job, size, rank)?.files(&connect(address, key)?);
-            Files::Ours { job, is_near: !key.exists(), open: None }
+            MemberFiles::Ours { job, is_near: !key.exists(), open: None }
         }
-        ("plain", [dir]) => Files::Plain { dir: dir.into(), open: None },
-        _ => bail!("needs what its kind needs"),
+        ("plain", [dir]) => MemberFiles::Plain { dir: dir.into(), open: None },
+        _ => bail!("the arguments do not fit the kind of process"),
     };
-    let mut lines = Lines::connect(Path::new(door))?;
-    let mut last: Option<Process> = None;
+    let mut lines = LineSocket::connect(Path::new(listener))?;
+    let mut last: Option<MemberTurn> = None;
     while let Some(line) = lines.next()? {
         let mut take_turn = || {
-            // Not at the end of its own turn, when others may still be at work.
-            last.as_ref().map_or(Ok(()), Process::check)?;
-            let order: Order = line.parse()?;
+            // Before its next turn, because other processes may still work at the end of this one.
+            last.as_ref().map_or(Ok(()), MemberTurn::check)?;
+            let order: ModeTurn = line.parse()?;
             let memory = vec![byte_of(rank); order.piece_bytes];
-            files.take_turn(last.insert(Process { order, size, rank, memory }), &mut lines)
+            files.take_turn(last.insert(MemberTurn { order, size, rank, memory }), &mut lines)
         };
         if let Err(error) = take_turn() {
-            lines.tell(format!("failed: {error:#}").replace('\n', " "))?;
+            lines.send_line(format!("failed: {error:#}").replace('\n', " "))?;
             return Err(error);
         }
     }
-    drop(starter);
+    drop(parent);
     Ok(())
 }
 
-/// What a rank writes.
+/// The byte that a rank writes.
 pub fn byte_of(rank: u32) -> u8 {
     b'a' + u8::try_from(rank % 26).unwrap_or(0)
 }
 
-/// Connects as users do, when all nodes have their disks.
+/// Connects as users do, when all nodes have joined with their disks.
 pub fn connect(address: &str, key: &Path) -> Result<Cluster> {
     let options = ClusterOptions {
         short_cut: Some(true),
@@ -107,47 +107,47 @@ pub fn connect(address: &str, key: &Path) -> Result<Cluster> {
         if cluster.map().nodes.iter().all(|node| !node.disks.is_empty()) {
             return Ok(cluster);
         }
-        ensure!(start.elapsed() < PATIENCE, "not all nodes have joined");
+        ensure!(start.elapsed() < TIME_LIMIT, "not all nodes have joined");
         thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// A process in a turn.
-struct Process {
-    order: Order,
+/// A turn of a process.
+struct MemberTurn {
+    order: ModeTurn,
     size: u32,
     rank: u32,
     memory: Vec<u8>,
 }
 
-impl Process {
-    /// Where a call goes: blocks are interleaved by rank, unless all write the same.
+impl MemberTurn {
+    /// The offset of a call: blocks are interleaved by rank, unless all ranks write the same.
     fn place(&self, call: u64) -> u64 {
-        let block = match self.order.what {
-            What::Same => call % self.order.blocks,
+        let block = match self.order.access {
+            ModeAccess::Same => call % self.order.blocks,
             _ => call * u64::from(self.size) + u64::from(self.rank),
         };
         block * self.order.piece_bytes as u64
     }
 
-    /// That what was read last is right.
+    /// Checks the bytes that were read last.
     fn check(&self) -> Result<()> {
-        let Order { what, calls, blocks, piece_bytes, .. } = self.order;
-        if what == What::Global && calls > 0 {
+        let ModeTurn { access, calls, blocks, piece_bytes, .. } = self.order;
+        if access == ModeAccess::Global && calls > 0 {
             Content::new(piece_bytes).check((calls - 1) % blocks, &self.memory)?;
         }
         Ok(())
     }
 }
 
-/// What a process has open; a file stays open from turn to turn.
-enum Files {
-    Ours { job: JobFiles, is_near: bool, open: Option<(What, String, SharedFile)> },
+/// The open file of a process, which stays open from turn to turn.
+enum MemberFiles {
+    Ours { job: JobFiles, is_near: bool, open: Option<(ModeAccess, String, SharedFile)> },
     Plain { dir: PathBuf, open: Option<(String, File)> },
 }
 
-impl Files {
-    fn take_turn(&mut self, process: &mut Process, lines: &mut Lines) -> Result<()> {
+impl MemberFiles {
+    fn take_turn(&mut self, process: &mut MemberTurn, lines: &mut LineSocket) -> Result<()> {
         match self {
             Self::Ours { job, is_near, open } => {
                 let file = prepare_ours(job, *is_near, open, process)?;
@@ -163,74 +163,76 @@ impl Files {
                 turn_of_plain(file, process)?;
             }
         }
-        lines.tell(Moment::now().ns().to_string())
+        lines.send_line(MonotonicTime::now().ns().to_string())
     }
 }
 
-fn wait_to_begin(lines: &mut Lines) -> Result<()> {
-    lines.tell("ready")?;
-    Moment::of_ns(lines.hear_value()?).wait();
+fn wait_to_begin(lines: &mut LineSocket) -> Result<()> {
+    lines.send_line("ready")?;
+    MonotonicTime::of_ns(lines.receive_value()?).wait();
     Ok(())
 }
 
-/// The file of a turn, with all pointers at its beginning; none if the turn opens it.
+/// Prepares the file of a turn, with all pointers at its beginning; `None` if the turn opens it.
 fn prepare_ours<'a>(
     job: &JobFiles,
     is_near: bool,
-    open: &'a mut Option<(What, String, SharedFile)>,
-    process: &Process,
+    open: &'a mut Option<(ModeAccess, String, SharedFile)>,
+    process: &MemberTurn,
 ) -> Result<Option<&'a SharedFile>> {
-    let Order { what, path, .. } = &process.order;
-    let is_open = |(known, at, _): &(What, String, SharedFile)| known == what && at == path;
+    let ModeTurn { access, path, .. } = &process.order;
+    let is_open = |(known, at, _): &(ModeAccess, String, SharedFile)| known == access && at == path;
     if !open.as_ref().is_some_and(is_open) {
         if let Some((_, _, file)) = open.take() {
             file.close()?;
         }
-        let mode = match what {
-            What::Log => Mode::Log,
-            What::Sync => Mode::Sync,
-            What::Record => Mode::Record,
-            What::Global => Mode::Global,
-            What::Unix | What::Same => Mode::Unix,
-            What::Async => Mode::Async,
-            What::Open => return Ok(None),
+        let mode = match access {
+            ModeAccess::Log => Mode::Log,
+            ModeAccess::Sync => Mode::Sync,
+            ModeAccess::Record => Mode::Record,
+            ModeAccess::Global => Mode::Global,
+            ModeAccess::Unix | ModeAccess::Same => Mode::Unix,
+            ModeAccess::Async => Mode::Async,
+            ModeAccess::Open => return Ok(None),
         };
         let file = job.open(path, mode)?;
         let found = file.file().has_short_cut();
         ensure!(found == is_near, "short cut: {found}, but the figure needs: {is_near}");
-        *open = Some((*what, path.clone(), file));
+        *open = Some((*access, path.clone(), file));
     }
     let Some((_, _, file)) = open else { return Ok(None) };
-    // One pointer for all is moved by one, unless all have to.
-    if *what != What::Log || process.rank == 0 {
+    // One rank moves a shared pointer, unless the call is collective.
+    if *access != ModeAccess::Log || process.rank == 0 {
         file.seek(SeekFrom::Start(0))?;
     }
     Ok(Some(file))
 }
 
-fn turn_of_ours(file: &SharedFile, process: &mut Process) -> Result<()> {
-    let Order { what, calls, blocks, piece_bytes, .. } = process.order;
+fn turn_of_ours(file: &SharedFile, process: &mut MemberTurn) -> Result<()> {
+    let ModeTurn { access, calls, blocks, piece_bytes, .. } = process.order;
     for call in 0..calls {
-        match what {
-            What::Global => {
+        match access {
+            ModeAccess::Global => {
                 if call > 0 && call % blocks == 0 {
                     file.seek(SeekFrom::Start(0))?;
                 }
                 let count = file.read(&mut process.memory)?;
                 ensure!(count == piece_bytes, "{count} bytes were read instead of {piece_bytes}");
             }
-            What::Unix | What::Same | What::Async => {
+            ModeAccess::Unix | ModeAccess::Same | ModeAccess::Async => {
                 file.seek(SeekFrom::Start(process.place(call)))?;
                 file.write(&process.memory)?;
             }
-            What::Log | What::Sync | What::Record | What::Open => file.write(&process.memory)?,
+            ModeAccess::Log | ModeAccess::Sync | ModeAccess::Record | ModeAccess::Open => {
+                file.write(&process.memory)?
+            }
         }
     }
     Ok(())
 }
 
-/// In a mode in which all meet to close, as in MPI.
-fn open_and_close(job: &JobFiles, process: &Process) -> Result<()> {
+/// Opens the file in a mode whose close is collective, as in MPI.
+fn open_and_close(job: &JobFiles, process: &MemberTurn) -> Result<()> {
     for _ in 0..process.order.calls {
         job.open(&process.order.path, Mode::Record)?.close()?;
     }
@@ -240,7 +242,7 @@ fn open_and_close(job: &JobFiles, process: &Process) -> Result<()> {
 fn prepare_plain<'a>(
     dir: &Path,
     open: &'a mut Option<(String, File)>,
-    process: &Process,
+    process: &MemberTurn,
 ) -> Result<&'a File> {
     let path = &process.order.path;
     if open.as_ref().is_none_or(|(at, _)| at != path) {
@@ -255,15 +257,15 @@ fn prepare_plain<'a>(
     }
 }
 
-fn turn_of_plain(file: &File, process: &mut Process) -> Result<()> {
-    let Order { what, calls, blocks, piece_bytes, .. } = process.order;
+fn turn_of_plain(file: &File, process: &mut MemberTurn) -> Result<()> {
+    let ModeTurn { access, calls, blocks, piece_bytes, .. } = process.order;
     for call in 0..calls {
-        match what {
-            What::Global => {
+        match access {
+            ModeAccess::Global => {
                 let offset = call % blocks * piece_bytes as u64;
                 file.read_exact_at(&mut process.memory, offset)?;
             }
-            What::Open => bail!("plain files are not opened together"),
+            ModeAccess::Open => bail!("plain files are not opened together"),
             _ => file.write_all_at(&process.memory, process.place(call))?,
         }
     }

@@ -1,71 +1,71 @@
-//! Many processes and one file: the modes of shared files, against MPI-IO and plain calls of the
-//! system.
+//! Many processes and one file: the modes of shared files, against MPI-IO and plain system calls.
 
 mod across;
 mod contest;
 mod global;
 mod gopen;
-mod lab;
-pub mod lines;
+pub mod line_socket;
 mod log;
-mod machine;
 mod member;
-pub mod moment;
+mod mode_turn;
+pub mod monotonic_time;
 mod mounted;
 pub mod mpi;
-mod order;
+mod node_lab;
+mod peer_machine;
 mod record;
 mod rivals;
-mod site;
+mod single_machine;
 mod sync;
-pub mod team;
+pub mod turn_processes;
 mod unix;
 
-use crate::area::{Area, Family, nothing};
-use crate::partner::Role;
+use crate::area::{BenchArea, FigureFamily, nothing};
+use crate::partner::PartnerRole;
 
 /// The area of the modes.
-pub const AREA: Area = Area {
+pub const AREA: BenchArea = BenchArea {
     name: "modes",
     draw: nothing,
     families: &[
-        Family {
+        FigureFamily {
             name: "log",
-            what: "64 KiB and 64 bytes appended by all, against MPI_File_write_shared and pwrite",
+            description: "64 KiB and 64 bytes appended by all, against MPI_File_write_shared and pwrite",
             run: log::run,
         },
-        Family {
+        FigureFamily {
             name: "sync",
-            what: "64 KiB in the order of ranks, against MPI_File_write_ordered and pwrite",
+            description: "64 KiB in the order of ranks, against MPI_File_write_ordered and pwrite",
             run: sync::run,
         },
-        Family {
+        FigureFamily {
             name: "record",
-            what: "records of 64 KiB and 4 KiB, against MPI_File_write_at and pwrite",
+            description: "records of 64 KiB and 4 KiB, against MPI_File_write_at and pwrite",
             run: record::run,
         },
-        Family {
+        FigureFamily {
             name: "global",
-            what: "1 MiB read by all, against MPI_File_read_all and pread by everybody",
+            description: "1 MiB read by all, against MPI_File_read_all and pread by each process",
             run: global::run,
         },
-        Family {
+        FigureFamily {
             name: "gopen",
-            what: "opened and closed by 4 and by 64 processes, against MPI_File_open and _close",
+            description: "opened and closed by 4 and by 64 processes, against MPI_File_open and _close",
             run: gopen::run,
         },
-        Family {
+        FigureFamily {
             name: "unix",
-            what: "64 KiB that never mix, against MPI's atomic mode and M_ASYNC",
+            description: "64 KiB that never mix, against MPI's atomic mode and M_ASYNC",
             run: unix::run,
         },
-        Family {
+        FigureFamily {
             name: "across",
-            what: "a rank and a node on each of four machines, against MPI on GlusterFS",
+            description: "a rank and a node on each of four machines, against MPI on GlusterFS",
             run: across::run,
         },
     ],
 };
 
-/// What the second processes of these figures are.
-pub const ROLES: &[Role] = &[member::ROLE, lab::ROLE, lab::NODE_ROLE, mounted::ROLE, machine::ROLE];
+/// The roles of second processes in these figures.
+pub const ROLES: &[PartnerRole] =
+    &[member::ROLE, node_lab::ROLE, node_lab::NODE_ROLE, mounted::ROLE, peer_machine::ROLE];

@@ -1,12 +1,12 @@
 //! MPI across machines, on GlusterFS mounts.
 //!
-//! Each of four machines has a daemon of GlusterFS, bricks, mounts and a rank of each job. A job is
-//! started on the first machine by its mpirun, which reaches the others by a remote shell, as on a
-//! cluster. Volumes are distributed over four bricks, one on each machine, and are Debian's.
+//! Each of four machines has a daemon of GlusterFS, bricks, mounts and a rank of each job. The
+//! mpirun of the first machine starts a job and reaches the others by a remote shell, as on a
+//! cluster. Volumes are distributed over four bricks, one on each machine, with Debian's packages.
 //!
-//! There are two of them, because with the options as they come shared pointers are wrong: MPI keeps
-//! one in a small file under a lock, and the mounts go on showing what they have cached of it. Each
-//! job runs on both, and what is right and fastest counts.
+//! There are two volumes, because with the default options shared pointers are wrong: MPI keeps one
+//! in a small file under a lock, and the mounts keep showing what they have cached of it. Each job
+//! runs on both, and the fastest correct one counts.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -17,31 +17,31 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::contest::PROCESSES;
-use super::machine::{Machine, remote_shell};
 use super::mpi::Mpi;
+use super::peer_machine::{PeerMachine, remote_shell};
 use super::rivals::Rivals;
-use super::team::{Door, Team};
-use crate::apart::text;
-use crate::cables;
+use super::turn_processes::{TurnListener, TurnProcesses};
 use crate::cluster::gluster;
-use crate::partner::{Partner, Role, Starter, next_word};
+use crate::namespaces::text;
+use crate::partner::{ParentProcess, PartnerProcess, PartnerRole, next_word};
+use crate::virtual_network;
 
 /// The first process of these machines.
-pub const ROLE: Role = Role { name: "modes-gluster", run: serve };
+pub const ROLE: PartnerRole = PartnerRole { name: "modes-gluster", run: serve };
 
-/// How long it may take until all daemons know each other.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The time limit for all daemons to know each other.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// A volume that all machines have mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Volume {
-    /// With all options as they come.
+enum GlusterVolume {
+    /// With the default options.
     Usual,
-    /// Mounts keep nothing back: neither what was read nor what is to be written.
+    /// Mounts cache nothing: neither what was read nor what is to be written.
     Uncached,
 }
 
-impl Volume {
+impl GlusterVolume {
     const ALL: [Self; 2] = [Self::Usual, Self::Uncached];
 
     fn name(self) -> &'static str {
@@ -51,7 +51,7 @@ impl Volume {
         }
     }
 
-    /// The parts of its clients that are switched off.
+    /// The features of its clients that are switched off.
     fn without(self) -> &'static [&'static str] {
         match self {
             Self::Usual => &[],
@@ -61,7 +61,7 @@ impl Volume {
         }
     }
 
-    /// How it is mounted.
+    /// The options of the mount.
     fn options(self) -> &'static [&'static str] {
         match self {
             Self::Usual => &[],
@@ -72,28 +72,28 @@ impl Volume {
 
 /// Machines with mounted volumes.
 #[derive(Debug)]
-pub struct Mounted {
-    partner: Partner,
+pub struct MountedMachines {
+    partner: PartnerProcess,
     dir: PathBuf,
 }
 
-impl Mounted {
-    /// Installs, starts and mounts it, or says why it cannot be had here.
+impl MountedMachines {
+    /// Installs, starts and mounts GlusterFS; the inner error says why that is impossible here.
     pub fn start(dir: &Path) -> Result<Result<Self, String>> {
         fs::create_dir_all(dir)?;
         let started = gluster::start(ROLE.name, &[text(dir)?])?;
         Ok(started.map(|partner| Self { partner, dir: dir.to_owned() }))
     }
 
-    /// Starts what can be had of MPI there.
+    /// Starts all MPIs that can run there.
     pub fn start_mpi(&mut self, processes: usize) -> Result<Rivals> {
         let mut rivals = Rivals::default();
         for mpi in Mpi::ALL {
             let built = mpi.build(&self.dir, "modes")?;
-            for volume in Volume::ALL {
+            for volume in GlusterVolume::ALL {
                 let name = match volume {
-                    Volume::Usual => mpi.name().to_owned(),
-                    Volume::Uncached => format!("{}-{}", mpi.name(), volume.name()),
+                    GlusterVolume::Usual => mpi.name().to_owned(),
+                    GlusterVolume::Uncached => format!("{}-{}", mpi.name(), volume.name()),
                 };
                 let started = match &built {
                     Ok(program) => {
@@ -111,57 +111,57 @@ impl Mounted {
     fn start_one(
         &mut self,
         mpi: Mpi,
-        volume: Volume,
+        volume: GlusterVolume,
         name: &str,
         program: &Path,
         size: usize,
-    ) -> Result<Result<Team, String>> {
-        let door = Door::open(&self.dir, name)?;
+    ) -> Result<Result<TurnProcesses, String>> {
+        let listener = TurnListener::open(&self.dir, name)?;
         let (mpi, volume, program) = (mpi.name(), volume.name(), text(program)?);
-        self.order(&format!("mpi {volume} {mpi} {program} {size} {}", door.path()?))?;
-        Ok(door.gather(size, Vec::new()).map_err(|error| format!("{name}: {error:#}")))
+        self.order(&format!("mpi {volume} {mpi} {program} {size} {}", listener.path()?))?;
+        Ok(listener.gather(size, Vec::new()).map_err(|error| format!("{name}: {error:#}")))
     }
 
-    /// Makes a file that has so many pieces, on each volume.
+    /// Creates a file of this many blocks on each volume.
     pub fn fill(&mut self, name: &str, piece_bytes: usize, blocks: u64) -> Result<()> {
-        Volume::ALL.into_iter().try_for_each(|volume| {
+        GlusterVolume::ALL.into_iter().try_for_each(|volume| {
             self.order(&format!("fill {} {name} {piece_bytes} {blocks}", volume.name()))
         })
     }
 
-    /// What the bricks have of a file that is seen in the directory where a volume is mounted.
+    /// Reads from the bricks the file that a mount shows at a path.
     pub fn read(&self, mount: &Path, name: &str) -> Result<Vec<u8>> {
         let volume = mount.file_name().and_then(|name| name.to_str()).context("a volume")?;
         let of_brick = |number| fs::read(brick(&self.dir, number, volume).join(name)).ok();
-        // It is on one of them; others may have a file without bytes that says so.
+        // It is on one of them; others may have an empty file that points to it.
         let found = (0..PROCESSES).filter_map(of_brick).max_by_key(Vec::len);
         found.with_context(|| format!("no brick of {volume} has {name}"))
     }
 
     fn order(&mut self, line: &str) -> Result<()> {
-        self.partner.tell(line)?;
-        let said = self.partner.hear()?;
-        ensure!(said == "done", "GlusterFS said {said:?}");
+        self.partner.send_line(line)?;
+        let said = self.partner.receive_line()?;
+        ensure!(said == "done", "GlusterFS sent the line {said:?}");
         Ok(())
     }
 }
 
 fn serve(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
+    let parent = ParentProcess::listen();
     let [dir] = words else { bail!("needs a directory") };
     let dir = Path::new(dir);
     let mut machines = match start_all(dir) {
         Ok(machines) => machines,
-        Err(error) => return starter.say(format!("{error:#}").replace('\n', " ")),
+        Err(error) => return parent.send_line(format!("{error:#}").replace('\n', " ")),
     };
     let shell = dir.join("remote-shell");
-    let script = remote_shell(machines.iter().map(Machine::entrance));
+    let script = remote_shell(machines.iter().map(PeerMachine::command_prefix));
     fs::write(&shell, format!("#!/bin/sh\n{script}"))?;
     fs::set_permissions(&shell, Permissions::from_mode(0o755))?;
-    starter.say("mounted")?;
+    parent.send_line("mounted")?;
     let mut jobs = Vec::new();
     loop {
-        let line = starter.hear()?;
+        let line = parent.receive_line()?;
         let mut words = line.split_whitespace();
         let words = &mut words;
         let what: String = next_word(words)?;
@@ -170,11 +170,11 @@ fn serve(words: &[String]) -> Result<()> {
             "mpi" => {
                 let mpi = Mpi::of_name(&next_word::<String>(words)?)?;
                 let (program, size): (String, usize) = (next_word(words)?, next_word(words)?);
-                let hosts: Vec<_> = (0..size).map(cables::name).collect();
+                let hosts: Vec<_> = (0..size).map(virtual_network::name).collect();
                 let mut command = machines[0].command(mpi.launcher());
                 command.args(mpi.words_across(text(&shell)?, &hosts));
                 command.arg(program).arg(next_word::<String>(words)?).arg(mount);
-                jobs.push(Partner::spawn(&mut command)?);
+                jobs.push(PartnerProcess::spawn(&mut command)?);
             }
             "fill" => {
                 let name: String = next_word(words)?;
@@ -183,42 +183,42 @@ fn serve(words: &[String]) -> Result<()> {
             }
             _ => bail!("cannot {what}"),
         }
-        starter.say("done")?;
+        parent.send_line("done")?;
     }
 }
 
-/// Lays the cables, starts machines, and makes and mounts the volumes.
-fn start_all(dir: &Path) -> Result<Vec<Machine>> {
-    cables::lay(dir, PROCESSES)?;
-    let machines = (0..PROCESSES).map(|number| Machine::start(dir, number));
+/// Creates the network, starts machines, and creates and mounts the volumes.
+fn start_all(dir: &Path) -> Result<Vec<PeerMachine>> {
+    virtual_network::create(dir, PROCESSES)?;
+    let machines = (0..PROCESSES).map(|number| PeerMachine::start(dir, number));
     let mut machines = machines.collect::<Result<Vec<_>>>()?;
-    machines.iter_mut().try_for_each(Machine::wait)?;
-    let gluster = |machine: &Machine, words: &str| {
+    machines.iter_mut().try_for_each(PeerMachine::wait)?;
+    let gluster = |machine: &PeerMachine, words: &str| {
         let words: Vec<_> = ["--mode=script"].into_iter().chain(words.split(' ')).collect();
         machine.run("gluster", &words)
     };
     let first = &machines[0];
     for number in 1..PROCESSES {
-        gluster(first, &format!("peer probe {}", cables::address(number)))?;
+        gluster(first, &format!("peer probe {}", virtual_network::address(number)))?;
     }
-    let knows_all = |machine: &Machine| -> Result<bool> {
+    let knows_all = |machine: &PeerMachine| -> Result<bool> {
         let said = gluster(machine, "peer status")?;
         Ok(said.matches("Peer in Cluster (Connected)").count() == PROCESSES - 1)
     };
     let start = Instant::now();
     for machine in &machines {
         while !knows_all(machine)? {
-            ensure!(start.elapsed() < PATIENCE, "the daemons do not find each other");
+            ensure!(start.elapsed() < TIME_LIMIT, "the daemons do not find each other");
             thread::sleep(Duration::from_millis(100));
         }
     }
-    for volume in Volume::ALL {
+    for volume in GlusterVolume::ALL {
         let name = volume.name();
         let mut bricks = String::new();
         for number in 0..PROCESSES {
             let brick = brick(dir, number, name);
             fs::create_dir(&brick)?;
-            bricks += &format!(" {}:{}", cables::address(number), text(&brick)?);
+            bricks += &format!(" {}:{}", virtual_network::address(number), text(&brick)?);
         }
         gluster(first, &format!("volume create {name}{bricks} force"))?;
         for part in volume.without() {
@@ -228,7 +228,7 @@ fn start_all(dir: &Path) -> Result<Vec<Machine>> {
         let mount = dir.join(name);
         fs::create_dir(&mount)?;
         for (number, machine) in machines.iter().enumerate() {
-            let source = format!("{}:/{name}", cables::address(number));
+            let source = format!("{}:/{name}", virtual_network::address(number));
             let words = [&["-t", "glusterfs"], volume.options(), &[&*source, text(&mount)?]];
             machine.run("mount", &words.concat())?;
         }
@@ -236,7 +236,7 @@ fn start_all(dir: &Path) -> Result<Vec<Machine>> {
     Ok(machines)
 }
 
-/// Where a machine keeps its part of a volume.
+/// The brick of a machine in a volume.
 fn brick(dir: &Path, number: usize, volume: &str) -> PathBuf {
-    dir.join(cables::name(number)).join(format!("brick-{volume}"))
+    dir.join(virtual_network::name(number)).join(format!("brick-{volume}"))
 }

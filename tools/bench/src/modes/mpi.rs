@@ -1,16 +1,16 @@
 //! MPI as a peer: Debian's Open MPI with both its implementations of MPI-IO, and MPICH.
 //!
 //! The processes are a small C program, `peers/modes.c`, which `peers.sh` builds with each of them.
-//! MPICH looks for messages without ever sleeping, so that more processes than processors collapse:
-//! it gets two processes where Open MPI has four. All else is as the packages have it.
+//! MPICH polls for messages without sleeping and collapses with more processes than processors: it
+//! gets two processes where Open MPI has four. Everything else is as the packages configure it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::team::{Door, Team};
-use crate::partner::Partner;
+use super::turn_processes::{TurnListener, TurnProcesses};
+use crate::partner::PartnerProcess;
 
 /// An implementation of MPI-IO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,14 +24,14 @@ pub enum Mpi {
 }
 
 impl Mpi {
-    /// All.
+    /// All implementations.
     pub const ALL: [Self; 3] = [Self::Ompio, Self::Romio, Self::Mpich];
-    /// Those that can have more processes than there are processors.
+    /// The implementations that can have more processes than processors.
     pub const OPEN_MPI: [Self; 2] = [Self::Ompio, Self::Romio];
-    /// Those whose atomic mode locks: OMPIO's takes no lock for a write.
+    /// The implementations whose atomic mode locks: OMPIO takes no lock for a write.
     pub const ATOMIC: [Self; 2] = [Self::Romio, Self::Mpich];
 
-    /// How it is called.
+    /// The name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ompio => "ompio",
@@ -40,13 +40,13 @@ impl Mpi {
         }
     }
 
-    /// The one of this name.
+    /// The implementation with this name.
     pub fn of_name(name: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|known| known.name() == name);
-        found.with_context(|| format!("there is no MPI {name}"))
+        found.with_context(|| format!("{name} is not an MPI"))
     }
 
-    /// With how many processes it takes part where the others have so many.
+    /// The number of processes with which it takes part where the others have `wanted`.
     pub fn processes(self, wanted: usize) -> usize {
         match self {
             Self::Ompio | Self::Romio => wanted,
@@ -61,15 +61,15 @@ impl Mpi {
         }
     }
 
-    /// Installs it and builds its programs in a directory, or says why they cannot be had; the one
-    /// of this name.
+    /// Installs it and builds its programs in a directory; returns the program of a name. The inner
+    /// error says why that is impossible here.
     pub fn build(self, dir: &Path, program: &str) -> Result<Result<PathBuf, String>> {
         let package = self.package();
         let program = dir.join(format!("{program}-{package}"));
         if program.exists() {
             return Ok(Ok(program));
         }
-        let built = bring(package, dir)?;
+        let built = install(package, dir)?;
         Ok(built.map(|()| program).map_err(|why| format!("no {}: {why}", self.name())))
     }
 
@@ -81,10 +81,10 @@ impl Mpi {
         }
     }
 
-    /// The words of the launcher for a job on this machine; the program follows.
+    /// The arguments of the launcher for a job on this machine; the program follows.
     pub fn words(self, processes: usize) -> Vec<String> {
         let words = match self {
-            // There may be no other network, and nobody is on another machine.
+            // There may be no other network, and all processes run on this machine.
             Self::Ompio | Self::Romio => format!(
                 "--allow-run-as-root --oversubscribe --mca io {} --mca oob_tcp_if_include lo",
                 self.name()
@@ -95,13 +95,13 @@ impl Mpi {
         words.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// The same for a job with a process on each of some machines, which it reaches by a remote
-    /// shell.
+    /// The arguments for a job with a process on each of some machines, which the launcher reaches
+    /// by a remote shell.
     pub fn words_across(self, shell: &str, machines: &[String]) -> Vec<String> {
         let (hosts, processes) = (machines.join(","), machines.len());
         let words: &[&str] = match self {
-            // All machines have the same few processors, which Open MPI cannot know: without the
-            // last option those who wait take them from those who work.
+            // All machines share the same few processors, which Open MPI cannot know: without the
+            // last option waiting processes take them from working ones.
             Self::Ompio | Self::Romio => &[
                 "--allow-run-as-root",
                 "--mca",
@@ -122,17 +122,18 @@ impl Mpi {
         words.iter().map(|word| (*word).to_owned()).chain(count).collect()
     }
 
-    /// Starts a job whose files are in a directory, and waits until its processes are there.
-    pub fn gather(self, program: &Path, processes: usize, dir: &Path) -> Result<Team> {
-        let door = Door::open(dir, self.name())?;
+    /// Starts a job whose files are in a directory, and waits until its processes have connected.
+    pub fn gather(self, program: &Path, processes: usize, dir: &Path) -> Result<TurnProcesses> {
+        let listener = TurnListener::open(dir, self.name())?;
         let mut command = Command::new(self.launcher());
-        command.args(self.words(processes)).arg(program).arg(door.path()?).arg(dir);
-        door.gather(processes, vec![Partner::spawn(&mut command)?])
+        command.args(self.words(processes)).arg(program).arg(listener.path()?).arg(dir);
+        listener.gather(processes, vec![PartnerProcess::spawn(&mut command)?])
     }
 }
 
-/// Has `peers.sh` install a peer and build its programs in a directory, or says why it cannot.
-pub fn bring(peer: &str, dir: &Path) -> Result<Result<(), String>> {
+/// Lets `peers.sh` install a peer and build its programs in a directory; the inner error says why
+/// that is impossible here.
+pub fn install(peer: &str, dir: &Path) -> Result<Result<(), String>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers.sh");
     let built = Command::new("bash").arg(&script).arg(peer).arg(dir).output();
     let built = built.context("calling peers.sh")?;

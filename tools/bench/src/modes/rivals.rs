@@ -1,66 +1,66 @@
-//! Those that take turns with ours in a figure.
+//! The rivals: the sides that take turns with ours in a figure.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use super::mode_turn::ModeAccess;
 use super::mpi::Mpi;
-use super::order::What;
-use super::team::Team;
+use super::turn_processes::TurnProcesses;
 use crate::statistics::median;
 
-/// What ours is compared to.
+/// The kind of a rival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RivalKind {
     /// The best MPI.
     Mpi,
-    /// Plain calls of the system at the same places.
+    /// Plain system calls at the same offsets.
     Plain,
     /// Ours in M_ASYNC.
     Async,
 }
 
-impl Kind {
-    /// How names of figures end.
-    pub fn suffix(self, what: What) -> &'static str {
+impl RivalKind {
+    /// The end of the names of figures.
+    pub fn suffix(self, access: ModeAccess) -> &'static str {
         match self {
             Self::Mpi => "mpi",
-            Self::Plain if what == What::Global => "pread",
+            Self::Plain if access == ModeAccess::Global => "pread",
             Self::Plain => "pwrite",
             Self::Async => "async",
         }
     }
 }
 
-/// Another side.
+/// A rival.
 #[derive(Debug)]
 pub struct Rival {
-    /// What it is.
-    pub kind: Kind,
-    /// How it is called.
+    /// Its kind.
+    pub kind: RivalKind,
+    /// Its name.
     pub name: String,
-    /// Where its files are, if they are not ours.
+    /// The directory of its files, if they are not ours.
     pub dir: PathBuf,
     /// Its processes.
-    pub team: Team,
+    pub team: TurnProcesses,
 }
 
-/// All other sides that can be had.
+/// All rivals that can run here.
 #[derive(Debug, Default)]
 pub struct Rivals {
-    /// Those that take part.
+    /// The rivals that take part.
     pub all: Vec<Rival>,
-    /// Why some do not.
+    /// The reasons why some do not.
     pub missing: Vec<String>,
 }
 
 impl Rivals {
-    /// One more, or why there is not.
-    pub fn add_mpi(&mut self, name: &str, dir: &Path, started: Result<Team, String>) {
+    /// Adds a rival, or the reason why it is missing.
+    pub fn add_mpi(&mut self, name: &str, dir: &Path, started: Result<TurnProcesses, String>) {
         match started {
             Ok(team) => {
                 let (name, dir) = (name.to_owned(), dir.to_owned());
-                self.all.push(Rival { kind: Kind::Mpi, name, dir, team });
+                self.all.push(Rival { kind: RivalKind::Mpi, name, dir, team });
             }
             Err(reason) => {
                 eprintln!("  {reason}");
@@ -69,7 +69,7 @@ impl Rivals {
         }
     }
 
-    /// Starts what can be had of some MPIs.
+    /// Starts those of some MPIs that can run here.
     pub fn start_mpi(&mut self, some: &[Mpi], dir: &Path, processes: usize) -> Result<()> {
         for mpi in some {
             let started = match mpi.build(dir, "modes")? {

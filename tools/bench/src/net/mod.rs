@@ -3,56 +3,56 @@
 //! The sockets of all sides have the same options: `TCP_NODELAY` and cubic for TCP, a send buffer of
 //! 1 MiB for Unix sockets. No process is bound to a core.
 
-pub mod bare;
+pub mod bare_socket;
 mod round_trip;
+pub mod sockets;
 mod spaces;
 mod stream;
 mod tokens;
-pub mod wire;
 mod zero_mq;
 
-pub use wire::{Transport, widen};
+pub use sockets::{Transport, widen};
 
-use crate::area::{Area, Family, nothing};
-use crate::partner::Role;
+use crate::area::{BenchArea, FigureFamily, nothing};
+use crate::partner::PartnerRole;
 
 /// The area of the network.
-pub const AREA: Area = Area {
+pub const AREA: BenchArea = BenchArea {
     name: "net",
     draw: nothing,
     families: &[
-        Family {
+        FigureFamily {
             name: "tcp-round-trip",
-            what: "a token of 64 bytes to another process and back, against a bare TCP socket",
+            description: "a token of 64 bytes to another process and back, against a bare TCP socket",
             run: round_trip::run_tcp,
         },
-        Family {
+        FigureFamily {
             name: "unix-round-trip",
-            what: "the same over a Unix socket, against a bare one",
+            description: "the same over a Unix socket, against a bare one",
             run: round_trip::run_unix,
         },
-        Family {
+        FigureFamily {
             name: "tcp-stream",
-            what: "tokens of 64 KiB and 1 MiB one way, against write and read on a bare TCP socket",
+            description: "tokens of 64 KiB and 1 MiB one way, against write and read on a bare TCP socket",
             run: stream::run_tcp,
         },
-        Family {
+        FigureFamily {
             name: "unix-stream",
-            what: "the same over a Unix socket, against a bare one",
+            description: "the same over a Unix socket, against a bare one",
             run: stream::run_unix,
         },
-        Family {
+        FigureFamily {
             name: "tcp-tokens-1k",
-            what: "tokens of 1 KiB one way, against one write for each on a bare TCP socket",
+            description: "tokens of 1 KiB one way, against one write for each on a bare TCP socket",
             run: tokens::run_1k,
         },
-        Family {
+        FigureFamily {
             name: "tokens-64",
-            what: "tokens of 64 bytes one way over TCP, against ZeroMQ with PUSH and PULL",
+            description: "tokens of 64 bytes one way over TCP, against ZeroMQ with PUSH and PULL",
             run: tokens::run_64,
         },
     ],
 };
 
-/// What the second processes of these figures are.
-pub const ROLES: &[Role] = &[bare::ROLE, spaces::ROLE];
+/// The roles of second processes in these figures.
+pub const ROLES: &[PartnerRole] = &[bare_socket::ROLE, spaces::ROLE];

@@ -6,10 +6,10 @@
 
 use anyhow::Result;
 
-use super::bare::Bare;
+use super::bare_socket::BareSocket;
+use super::sockets::Transport;
 use super::spaces::Spaces;
-use super::wire::Transport;
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::alternate;
@@ -17,26 +17,26 @@ use crate::turns::alternate;
 /// At most 1.3 times as long.
 const GOAL: f64 = 1.0 / 1.3;
 const TOKEN_BYTES: usize = 64;
-/// A core that has slept needs a while.
+/// Round trips before the measurement, which wake a sleeping core.
 const BEFORE: u64 = 20;
 
 /// Measures `tcp-round-trip`.
-pub fn run_tcp(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_tcp(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, Transport::Tcp)
 }
 
 /// Measures `unix-round-trip`.
-pub fn run_unix(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_unix(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, Transport::Unix)
 }
 
-fn run(setting: &Setting, report: &mut Report, transport: Transport) -> Result<()> {
+fn run(setting: &RunSettings, report: &mut Report, transport: Transport) -> Result<()> {
     let count = setting.choose(500, 200);
     let turns = setting.choose(201, 61);
     let name = format!("{}-round-trip", transport.name());
     let dir = setting.subdir(&name)?;
     let mut ours = Spaces::start(transport, &dir)?;
-    let mut theirs = Bare::start(transport, &dir)?;
+    let mut theirs = BareSocket::start(transport, &dir)?;
     let comparison = alternate(turns, &mut || ours.round_trips(count, BEFORE), &mut || {
         theirs.round_trips(TOKEN_BYTES, count, BEFORE)
     })?;

@@ -1,7 +1,7 @@
-//! Our side: two processes that are spaces, connected by TCP or by a Unix socket as told.
+//! Our side: two processes that are spaces, connected by TCP or by a Unix socket.
 //!
-//! The near one sends to a port of the far one that is made for the kind of token; the far one
-//! answers on a port of the near one, each token or only the last.
+//! The first one sends to a port of the second one for the kind of token; the second one replies on
+//! a port of the first, to each token or only to the last.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -11,36 +11,36 @@ use anyhow::{Context, Result, bail, ensure};
 use pario_net::{Address, Bulk, BulkBuffer, InputPort, OutputPort, Space, Token};
 use serde::{Deserialize, Serialize};
 
-use super::wire::Transport;
-use crate::partner::{Partner, Role, Starter, next_word};
+use super::sockets::Transport;
+use crate::partner::{ParentProcess, PartnerProcess, PartnerRole, next_word};
 
-/// The process at the far end.
-pub const ROLE: Role = Role { name: "space", run: serve };
+/// The process at the other end.
+pub const ROLE: PartnerRole = PartnerRole { name: "space", run: serve };
 
-/// How long a port may take to appear.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The time limit for a port to appear.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// A token of 64 bytes.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Small {
+struct SmallToken {
     values: [f64; 8],
 }
 
-const SMALL: Small = Small { values: [1.5; 8] };
+const SMALL: SmallToken = SmallToken { values: [1.5; 8] };
 
-/// A token of as many bytes as are wanted.
+/// A token of any number of bytes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Large {
+struct LargeToken {
     bytes: Bulk,
 }
 
-/// The near space, connected to the far one.
+/// The first space, connected to the second one.
 pub struct Spaces {
-    partner: Partner,
-    small: OutputPort<Small>,
-    large: OutputPort<Large>,
-    back: InputPort<Small>,
-    /// The last one to go.
+    partner: PartnerProcess,
+    small: OutputPort<SmallToken>,
+    large: OutputPort<LargeToken>,
+    back: InputPort<SmallToken>,
+    /// Dropped last.
     _space: Space,
 }
 
@@ -51,18 +51,19 @@ impl Spaces {
         let back = space.input("back")?;
         let dir_word = dir.to_str().context("the directory has a readable name")?;
         let address = space.address().to_string();
-        let mut partner = Partner::start(ROLE.name, &[transport.name(), dir_word, &address])?;
-        let said = partner.hear()?;
-        ensure!(said == "open", "the far space said {said:?}");
-        let small = space.output("small", PATIENCE)?;
-        let large = space.output("large", PATIENCE)?;
+        let mut partner =
+            PartnerProcess::start(ROLE.name, &[transport.name(), dir_word, &address])?;
+        let said = partner.receive_line()?;
+        ensure!(said == "open", "the second space sent the line {said:?}");
+        let small = space.output("small", TIME_LIMIT)?;
+        let large = space.output("large", TIME_LIMIT)?;
         ensure!(!small.is_local() && !large.is_local(), "the far space is not far");
         Ok(Self { partner, small, large, back, _space: space })
     }
 
-    /// The time of so many round trips of 64 bytes, after a few that do not count.
+    /// The time of `count` round trips of 64 bytes, after some that do not count.
     pub fn round_trips(&mut self, count: u64, before: u64) -> Result<Duration> {
-        self.order("echo", before + count)?;
+        self.start_turn("echo", before + count)?;
         let mut token = SMALL;
         let mut start = Instant::now();
         for number in 0..before + count {
@@ -75,9 +76,10 @@ impl Spaces {
         Ok(start.elapsed())
     }
 
-    /// The time to send so many tokens of 64 bytes and to hear that all have come.
+    /// The time to send `count` tokens of 64 bytes and to receive the acknowledgement of the last
+    /// one.
     pub fn stream_small(&mut self, count: u64) -> Result<Duration> {
-        self.order("small", count)?;
+        self.start_turn("small", count)?;
         let start = Instant::now();
         for _ in 0..count {
             self.small.send(SMALL)?;
@@ -87,12 +89,12 @@ impl Spaces {
         Ok(start.elapsed())
     }
 
-    /// The same with tokens of so many bytes.
+    /// The same with tokens of `bytes`.
     pub fn stream_large(&mut self, bytes: usize, count: u64) -> Result<Duration> {
-        self.order("large", count)?;
+        self.start_turn("large", count)?;
         let mut buffer = BulkBuffer::new(bytes);
         buffer.fill(7);
-        let token = Large { bytes: buffer.freeze() };
+        let token = LargeToken { bytes: buffer.freeze() };
         let start = Instant::now();
         for _ in 0..count {
             self.large.send(token.clone())?;
@@ -102,16 +104,16 @@ impl Spaces {
         Ok(start.elapsed())
     }
 
-    /// Has the second process begin.
-    fn order(&mut self, what: &str, count: u64) -> Result<()> {
-        self.partner.tell(format!("{what} {count}"))?;
-        let answer = self.partner.hear()?;
-        ensure!(answer == "ready", "the far space said {answer:?}");
+    /// Lets the second process begin.
+    fn start_turn(&mut self, what: &str, count: u64) -> Result<()> {
+        self.partner.send_line(format!("{what} {count}"))?;
+        let answer = self.partner.receive_line()?;
+        ensure!(answer == "ready", "the second space sent the line {answer:?}");
         Ok(())
     }
 }
 
-/// A space that can be reached in this way and no other.
+/// A space that listens on one transport only.
 fn listening(name: &str, transport: Transport, dir: &Path) -> Result<pario_net::SpaceBuilder> {
     let builder = Space::builder(name);
     Ok(match transport {
@@ -122,25 +124,25 @@ fn listening(name: &str, transport: Transport, dir: &Path) -> Result<pario_net::
     })
 }
 
-/// The far space: does as it is told until it is ended.
+/// Runs the second space until its parent ends it.
 fn serve(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
+    let parent = ParentProcess::listen();
     let [transport, dir, address] = words else {
         bail!("needs a transport, a directory and an address");
     };
     let address: Address = address.parse()?;
     let transport = Transport::of_name(transport)?;
     let space = listening("far", transport, Path::new(dir))?.join(&address).build()?;
-    let small: InputPort<Small> = space.input("small")?;
-    let large: InputPort<Large> = space.input("large")?;
-    let back: OutputPort<Small> = space.output("back", PATIENCE)?;
-    starter.say("open")?;
+    let small: InputPort<SmallToken> = space.input("small")?;
+    let large: InputPort<LargeToken> = space.input("large")?;
+    let back: OutputPort<SmallToken> = space.output("back", TIME_LIMIT)?;
+    parent.send_line("open")?;
     loop {
-        let order = starter.hear()?;
+        let order = parent.receive_line()?;
         let mut words = order.split_whitespace();
         let what: String = next_word(&mut words)?;
         let count: u64 = next_word(&mut words)?;
-        starter.say("ready")?;
+        parent.send_line("ready")?;
         match what.as_str() {
             "echo" => {
                 for _ in 0..count {
@@ -158,7 +160,7 @@ fn serve(words: &[String]) -> Result<()> {
     }
 }
 
-/// Receives so many tokens and does nothing with them.
+/// Receives `count` tokens and discards them.
 fn take<T: Token>(port: &InputPort<T>, count: u64) -> Result<()> {
     for _ in 0..count {
         drop(port.recv()?);

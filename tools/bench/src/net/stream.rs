@@ -1,15 +1,15 @@
 //! Large tokens one way to another process, against a bare socket with a `write` and a `read` loop
 //! of the same sizes.
 //!
-//! A turn ends when the receiver has said that the last token has come. Both sides send the same
-//! bytes over and over, and neither looks at what it has received.
+//! A turn ends when the receiver has acknowledged the last token. Both sides send the same bytes
+//! over and over, and neither reads what it has received.
 
 use anyhow::Result;
 
-use super::bare::Bare;
+use super::bare_socket::BareSocket;
+use super::sockets::Transport;
 use super::spaces::Spaces;
-use super::wire::Transport;
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::alternate;
@@ -17,17 +17,17 @@ use crate::turns::alternate;
 const GOAL: f64 = 0.95;
 
 /// Measures `tcp-stream-64k` and `tcp-stream-1m`.
-pub fn run_tcp(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_tcp(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, Transport::Tcp, Some(GOAL))
 }
 
 /// Measures `unix-stream-64k` and `unix-stream-1m`.
-pub fn run_unix(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_unix(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, Transport::Unix, None)
 }
 
 fn run(
-    setting: &Setting,
+    setting: &RunSettings,
     report: &mut Report,
     transport: Transport,
     goal: Option<f64>,
@@ -38,7 +38,7 @@ fn run(
         let name = format!("{}-stream-{suffix}", transport.name());
         let dir = setting.subdir(&name)?;
         let mut ours = Spaces::start(transport, &dir)?;
-        let mut theirs = Bare::start(transport, &dir)?;
+        let mut theirs = BareSocket::start(transport, &dir)?;
         let count = (turn_bytes / token_bytes) as u64;
         let comparison =
             alternate(turns, &mut || ours.stream_large(token_bytes, count), &mut || {

@@ -1,4 +1,4 @@
-//! The thesis' own case: many slow disks on one to five nodes, and slices across the diagonal.
+//! The case of the thesis: many slow disks on one to five nodes, and slices across the diagonal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ use pario::{Cluster, ClusterOptions};
 use pario_image::{BoxGrid, Cut, Interpolation, Pixel, Plane, Volume, VolumeOptions};
 
 use super::node::{self, Nodes};
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::statistics::median;
@@ -20,53 +20,57 @@ use crate::turns::Comparison;
 
 /// Nodes and disks, as in the thesis: up to twelve disks at a node.
 pub const SITES: [(usize, usize); 6] = [(1, 3), (1, 6), (1, 12), (2, 24), (3, 36), (5, 60)];
-/// The thesis' disks: 13.8 ms until an access begins, then 3.5 MB/s.
+/// The disks of the thesis: 13.8 ms until an access begins, then 3.5 MB/s.
 const LATENCY_S: f64 = 0.0138;
 const BYTES_PER_SECOND: f64 = 3.5e6;
-/// Voxels, a third as close along z as along x and y.
+/// The voxels; along z they are a third as many as along x and y.
 const SIDES: [u64; 3] = [768, 768, 256];
 const QUICK_SIDES: [u64; 3] = [192, 192, 64];
 const SPACING: [f64; 3] = [1.0, 1.0, 3.0];
 const CORE: [u64; 3] = [32, 32, 16];
 const GOAL: f64 = 0.96;
-/// At most what a turn should take at the disks' bound. A series never ends well: one disk is the
-/// last, and the others rest. The longer it is, the less that counts, as for who looks at many slices.
+/// The longest time of a turn at the disks' bound. At the end of a series one disk is the last, and
+/// the others are idle. The longer the series, the less that counts, as for a user who looks at
+/// many slices.
 const TURN_S: f64 = 30.0;
 const QUICK_TURN_S: f64 = 0.3;
-/// How many disks there are in quick runs.
+/// The numbers of disks in quick runs.
 const QUICK_DISKS: [usize; 2] = [24, 60];
 const TURNS: usize = 3;
-/// So far the middles of the first and the last slice are from that of the volume, and those of two
-/// slices from each other.
+/// The distance of the first and last slice from the middle of the volume, and between two slices.
 const REACH: f64 = 200.0;
 const STEP: f64 = 7.0;
 const NEEDED_BYTES: u64 = 5 << 30;
-/// What the cache of each node holds where there is one, as in the thesis.
+/// The cache of each node, in the figure that has one, as in the thesis.
 const CACHE_BYTES: u64 = 25 << 20;
 
-/// A slice across the diagonal, so far from the middle of the volume.
-fn plane(setting: &Setting, away: f64) -> Result<Plane> {
+/// A slice across the diagonal, at a distance from the middle of the volume.
+fn plane(setting: &RunSettings, away: f64) -> Result<Plane> {
     let unit = 1.0 / 3.0f64.sqrt();
     let (middle, reach, side) = setting.choose((384.0, 1.0, 512), (96.0, 0.25, 128));
     let place = [middle + away * reach * unit; 3];
     Ok(Plane::through(place).normal([1.0; 3]).size(side, side).in_volume(SPACING)?)
 }
 
-/// How many boxes a slice meets.
+/// The boxes that a slice intersects.
 fn boxes(volume: &Volume, plane: &Plane) -> Result<Vec<pario_proto::TilePosition>> {
     let tiles = volume.tiles();
     let grid = BoxGrid::new(tiles.image(), tiles.tile(), volume.description().overlap)?;
     Ok(Cut::new(*plane, grid, Pixel::RGB, Interpolation::Nearest)?.boxes())
 }
 
-/// How long a disk of the thesis takes for a box.
+/// The time that a disk of the thesis takes for a box.
 fn service_s() -> f64 {
     let bytes = 32.0 * 32.0 * 17.0 * 3.0;
     LATENCY_S + bytes / BYTES_PER_SECOND
 }
 
-/// Slices per second from slow disks without a cache, against what the disks could do at best.
-pub fn run(setting: &Setting, report: &mut Report, (nodes, disks): (usize, usize)) -> Result<()> {
+/// Measures slices per second from slow disks without a cache, against the bound of the disks.
+pub fn run(
+    setting: &RunSettings,
+    report: &mut Report,
+    (nodes, disks): (usize, usize),
+) -> Result<()> {
     let figure = format!("disks-{disks}");
     if setting.quick && !QUICK_DISKS.contains(&disks) {
         report.skipped(&figure, "only in full runs: each takes some seconds more");
@@ -81,13 +85,13 @@ pub fn run(setting: &Setting, report: &mut Report, (nodes, disks): (usize, usize
     let site = Nodes::start(&dir, &configuration(&dir, nodes, disks, Some(0))?, nodes)?;
     let cluster = connect(&dir)?;
     let volume = Volume::open(&cluster, "/body")?;
-    // Opens subfiles, and reads their indices.
+    // Opens the subfiles, and reads their indices.
     volume.slice_of(&plane(setting, 0.0)?, Interpolation::Nearest, &[])?;
     let mut away = -REACH;
-    let turns: Result<Vec<Turn>> =
+    let turns: Result<Vec<DiskTurn>> =
         (0..TURNS).map(|_| turn(setting, &volume, disks, &mut away)).collect();
     let turns = turns?;
-    let of_all = |part: fn(&Turn) -> f64| turns.iter().map(part).collect::<Vec<f64>>();
+    let of_all = |part: fn(&DiskTurn) -> f64| turns.iter().map(part).collect::<Vec<f64>>();
     let compared = Comparison::new(&of_all(|turn| turn.ours_s), &of_all(|turn| turn.bound_s));
     let even = median(&of_all(|turn| turn.even));
     eprintln!("  a disk has {even:.3} of the work of the busiest one, on average");
@@ -96,19 +100,19 @@ pub fn run(setting: &Setting, report: &mut Report, (nodes, disks): (usize, usize
     fs::remove_dir_all(&dir).context("removing the disks")
 }
 
-/// What became of some slices.
-struct Turn {
-    /// Seconds for a slice.
+/// The measurements of some slices.
+struct DiskTurn {
+    /// Seconds per slice.
     ours_s: f64,
-    /// What the disks need for it if none of them ever rests.
+    /// The seconds that the disks need for a slice if none of them is ever idle.
     bound_s: f64,
-    /// What a disk has to do on average, of what the busiest has to do.
+    /// The load of an average disk, relative to the busiest one.
     even: f64,
 }
 
-/// Takes slices one after the other, until the last one of the series or for as long as a turn may
-/// take; the next turn goes on there.
-fn turn(setting: &Setting, volume: &Volume, disks: usize, away: &mut f64) -> Result<Turn> {
+/// Takes slices one after the other, until the end of the series or the time limit of a turn; the
+/// next turn goes on there.
+fn turn(setting: &RunSettings, volume: &Volume, disks: usize, away: &mut f64) -> Result<DiskTurn> {
     let mut planes = Vec::new();
     let mut loads = BTreeMap::new();
     let mut bound_s = 0.0;
@@ -136,11 +140,11 @@ fn turn(setting: &Setting, volume: &Volume, disks: usize, away: &mut f64) -> Res
         taken?;
     }
     let ours_s = began.elapsed().as_secs_f64() / count;
-    Ok(Turn { ours_s, bound_s: bound_s / count, even })
+    Ok(DiskTurn { ours_s, bound_s: bound_s / count, even })
 }
 
-/// How many of the extents come from a cache of 25 MB per node, against how many could.
-pub fn cached(setting: &Setting, report: &mut Report) -> Result<()> {
+/// Measures how many extents come from a cache of 25 MB per node, against how many could.
+pub fn cached(setting: &RunSettings, report: &mut Report) -> Result<()> {
     for nodes in [1, 5] {
         let figure = format!("cache-{nodes}");
         let dir = setting.subdir(&figure)?;
@@ -172,8 +176,8 @@ pub fn cached(setting: &Setting, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Makes the volume while the disks are as fast as they are.
-fn fill(setting: &Setting, dir: &Path, nodes: usize, disks: usize) -> Result<()> {
+/// Creates the volume while the disks have their real speed.
+fn fill(setting: &RunSettings, dir: &Path, nodes: usize, disks: usize) -> Result<()> {
     let configuration = configuration_of(dir, nodes, disks, None, None)?;
     let site = Nodes::start(dir, &configuration, nodes)?;
     let cluster = connect(dir)?;
@@ -204,7 +208,7 @@ pub fn configuration_of(
         let free: std::io::Result<Vec<TcpListener>> =
             (0..nodes).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect();
         let numbers: Result<Vec<String>> =
-            free?.iter().map(|door| Ok(door.local_addr()?.port().to_string())).collect();
+            free?.iter().map(|listener| Ok(listener.local_addr()?.port().to_string())).collect();
         fs::write(&ports, numbers?.join(" "))?;
         node::write_key(dir)?;
     }

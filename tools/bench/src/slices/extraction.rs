@@ -1,7 +1,7 @@
-//! The loop that takes slices out of boxes, by itself: no cluster, no messages, voxels in memory.
+//! The loop that extracts slices from boxes, by itself: no cluster, no messages, voxels in memory.
 //!
-//! The limit is a plain gather: the same voxels of the same memory in the same order, by numbers that
-//! were computed before. It has nothing to do but to load and to store.
+//! The limit is a plain gather: the same voxels from the same memory in the same order, by
+//! precomputed indices. It only loads and stores.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -13,7 +13,7 @@ use pario_image::{BoxGrid, Cut, Interpolation, Pixel, Plane, SliceParts};
 use pario_proto::{Shape, TilePosition};
 
 use super::body::{CORE, SIDES};
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::{alternate, rotate};
@@ -21,15 +21,15 @@ use crate::turns::{alternate, rotate};
 const TURNS: usize = 15;
 /// Two threads, against one.
 const SCALING_GOAL: f64 = 1.8;
-/// Voxels that a box has room for.
+/// The voxels of the largest box.
 const ROOM: usize = 32 * 32 * 17;
-/// Bytes of a voxel.
+/// Bytes per voxel.
 const BYTES: usize = 3;
 
-/// Measures and reports.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
-    // Together they meet far more memory than caches hold.
-    let bench = Bench::new(setting.choose(128, 32))?;
+/// Measures the figures and reports them.
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
+    // Together they use far more memory than the caches hold.
+    let bench = ExtractionSetup::new(setting.choose(128, 32))?;
     bench.check()?;
     let mut parts = SliceParts::new();
     let mut out = vec![[0; BYTES]; 512 * 512];
@@ -48,22 +48,22 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
 }
 
 /// Boxes in memory, and slices through them.
-struct Bench {
-    /// All boxes that slices meet, one after the other.
+struct ExtractionSetup {
+    /// All boxes that the slices intersect, one after the other.
     voxels: Vec<[u8; BYTES]>,
-    slices: Vec<Taken>,
+    slices: Vec<PreparedSlice>,
 }
 
-/// A slice, and what of it lies where.
-struct Taken {
+/// A slice, and the location of its pixels.
+struct PreparedSlice {
     cut: Cut,
-    /// Boxes, and where their voxels begin and end.
+    /// Boxes, and the range of their voxels.
     boxes: Vec<(TilePosition, usize, usize)>,
     /// The voxels of its pixels, box by box.
     numbers: Vec<u32>,
 }
 
-impl Bench {
+impl ExtractionSetup {
     fn new(count: u32) -> Result<Self> {
         let [x, y, z] = SIDES;
         let [core_x, core_y, core_z] = CORE;
@@ -71,7 +71,7 @@ impl Bench {
         let grid = BoxGrid::new(Shape::volume(x, y, z), core, [false, false, true])?;
         let mut rooms = HashMap::new();
         let slices: Result<Vec<_>> =
-            (0..count).map(|number| Taken::new(plane(number)?, grid, &mut rooms)).collect();
+            (0..count).map(|number| PreparedSlice::new(plane(number)?, grid, &mut rooms)).collect();
         let mut voxels = vec![[0; BYTES]; rooms.len() * ROOM];
         fastrand::Rng::with_seed(7).fill(voxels.as_flattened_mut());
         Ok(Self { voxels, slices: slices? })
@@ -83,8 +83,8 @@ impl Bench {
         all
     }
 
-    /// Ours.
-    fn extract(&self, slices: &[Taken], parts: &mut SliceParts) -> Result<Duration> {
+    /// Our side: extracts the slices.
+    fn extract(&self, slices: &[PreparedSlice], parts: &mut SliceParts) -> Result<Duration> {
         let began = Instant::now();
         for slice in slices {
             parts.clear();
@@ -96,7 +96,7 @@ impl Bench {
         Ok(began.elapsed())
     }
 
-    /// The same, half of the slices by another thread.
+    /// Extracts half of the slices in another thread.
     fn extract_by_two(&self) -> Result<Duration> {
         let halves = self.slices.split_at(self.slices.len() / 2);
         let began = Instant::now();
@@ -108,7 +108,7 @@ impl Bench {
         Ok(began.elapsed())
     }
 
-    /// The limit.
+    /// The limit: gathers the same voxels.
     fn gather(&self, out: &mut [[u8; BYTES]]) -> Duration {
         let began = Instant::now();
         for slice in &self.slices {
@@ -120,7 +120,7 @@ impl Bench {
         began.elapsed()
     }
 
-    /// That both find the same, but for places that lie within rounding halfway between two voxels.
+    /// Checks that both find the same, except where rounding decides between two voxels.
     fn check(&self) -> Result<()> {
         let slice = self.slices.first().context("there are slices")?;
         let mut parts = SliceParts::new();
@@ -134,7 +134,7 @@ impl Bench {
             pixels
         };
         let (ours, _) = picture.data().as_chunks::<BYTES>();
-        // Outside of the volume it is black.
+        // Pixels outside of the volume are black.
         let ours = sorted(ours.iter().copied().filter(|pixel| *pixel != [0; BYTES]).collect());
         let theirs = slice.numbers.iter().map(|&number| self.voxels[number as usize]).collect();
         let theirs = sorted(theirs);
@@ -150,7 +150,7 @@ impl Bench {
     }
 }
 
-impl Taken {
+impl PreparedSlice {
     fn new(
         plane: Plane,
         grid: BoxGrid,
@@ -187,7 +187,7 @@ impl Taken {
     }
 }
 
-/// The box of a voxel, and which of its voxels it is.
+/// The box of a voxel, and its index there.
 fn found(place: [f64; 3]) -> Option<((u64, u64, u64), usize)> {
     let mut at = [0; 3];
     for axis in 0..3 {

@@ -1,30 +1,30 @@
 //! A filter at the nodes, against the same filter at the caller, over cables of 1 Gbit/s.
 //!
-//! The image is spread over four machines with a node each; the caller is on a fifth. It has the nodes
-//! filter the image to a new one, or it reads the image, filters it with the same code and writes the
-//! new one. Both end when the new image is durable.
+//! The image is spread over four machines with a node each; the caller is on a fifth. Either the
+//! nodes filter the image to a new one, or the caller reads the image, filters it with the same
+//! code and writes the new one. Both end when the new image is durable.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
 use super::near_lab::{self, NODES};
-use crate::apart::{self, text};
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
-use crate::partner::{Partner, next_word};
+use crate::namespaces::{self, text};
+use crate::partner::{PartnerProcess, next_word};
 use crate::report::Report;
 use crate::statistics::median;
 use crate::turns::{Comparison, rotate};
 
 const TURNS: usize = 15;
 const GOAL: f64 = 5.0;
-/// Both images, and what was removed but is not gone yet.
+/// Both images, and removed ones whose space is not free yet.
 const NEEDED_BYTES: u64 = 4 << 30;
 const FIGURES: [&str; 2] = ["near", "near-streamed"];
 
-/// Measures and reports.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+/// Measures the figures and reports them.
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let reason = match setting.lacks_space(NEEDED_BYTES)? {
         None => measure(setting, report)?,
         reason => reason,
@@ -35,18 +35,19 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Measures; why not, if that is not possible here.
-fn measure(setting: &Setting, report: &mut Report) -> Result<Option<String>> {
+/// Measures the figures; returns the reason if that is impossible here.
+fn measure(setting: &RunSettings, report: &mut Report) -> Result<Option<String>> {
     let dir = setting.subdir("near")?;
     let [width, height] = setting.choose([8192, 4096], [2048, 2048]);
     let words = [text(&dir)?.to_owned(), width.to_string(), height.to_string()];
-    let mut lab = apart::start(near_lab::ROLE.name, &words)?;
-    match lab.hear() {
+    let mut lab = namespaces::start(near_lab::ROLE.name, &words)?;
+    match lab.receive_line() {
         Ok(said) if said == "ready" => {}
         Ok(why) => return Ok(Some(format!("no namespaces: {why}"))),
         Err(_) => return Ok(Some("namespaces are not possible here".to_owned())),
     }
-    let mut sides = ["nodes", "caller", "streamed"].map(|way| Side { way, crossed: Vec::new() });
+    let mut sides =
+        ["nodes", "caller", "streamed"].map(|way| FilterSide { way, crossed: Vec::new() });
     let seconds = {
         let lab = std::cell::RefCell::new(&mut lab);
         let [a, b, c] = &mut sides;
@@ -68,21 +69,21 @@ fn measure(setting: &Setting, report: &mut Report) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// A way to filter, and how many bytes crossed in each turn.
-struct Side {
+/// A way to filter, and the bytes that crossed the network in each turn.
+struct FilterSide {
     way: &'static str,
     crossed: Vec<f64>,
 }
 
-impl Side {
-    fn turn(&mut self, lab: &mut Partner) -> Result<Duration> {
-        lab.tell(self.way)?;
-        let line = lab.hear()?;
+impl FilterSide {
+    fn turn(&mut self, lab: &mut PartnerProcess) -> Result<Duration> {
+        lab.send_line(self.way)?;
+        let line = lab.receive_line()?;
         let mut words = line.split_whitespace();
         let said: String = next_word(&mut words)?;
-        ensure!(said == "took", "the lab said {line:?}");
+        ensure!(said == "took", "the lab sent the line {line:?}");
         let (seconds, crossed): (f64, f64) = (next_word(&mut words)?, next_word(&mut words)?);
         self.crossed.push(crossed);
-        Duration::try_from_secs_f64(seconds).context("the lab has told a time")
+        Duration::try_from_secs_f64(seconds).context("the lab sent an impossible time")
     }
 }

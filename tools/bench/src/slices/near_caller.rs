@@ -1,4 +1,4 @@
-//! Who wants an image filtered: by the nodes, or by itself.
+//! The caller of a filter: lets the nodes filter, or filters by itself.
 
 use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
@@ -14,51 +14,51 @@ use pario_image::{
 use pario_proto::{Shape, TilePosition};
 
 use super::near_lab::NODES;
-use crate::partner::{Role, Starter};
+use crate::partner::{ParentProcess, PartnerRole};
 
 /// The process of the caller.
-pub const ROLE: Role = Role { name: "slices-near-caller", run: serve };
+pub const ROLE: PartnerRole = PartnerRole { name: "slices-near-caller", run: serve };
 
-/// A bell that reaches two pixels far: 5 x 5.
+/// A Gaussian with a radius of two pixels: 5 x 5.
 const FILTER: Filter = Filter::Gaussian { sigma: 0.66 };
 const EDGE: Edge = Edge::Clamp;
 const REACH: u32 = 2;
-/// Rows of a band: as high as a tile.
+/// Rows of a band: the height of a tile.
 const BAND: u32 = 256;
 const FROM: &str = "/image";
 const TO: &str = "/filtered";
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 fn serve(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
+    let parent = ParentProcess::listen();
     let [address, key, width, height] = words else { bail!("needs an address, a key and a size") };
     let cluster = connect(address, key.into())?;
     let image = make(&cluster, width.parse()?, height.parse()?)?;
-    let caller = Caller { cluster, image };
+    let caller = ImageCaller { cluster, image };
     caller.check()?;
-    starter.say("ready")?;
+    parent.send_line("ready")?;
     loop {
-        let way = starter.hear()?;
+        let way = parent.receive_line()?;
         let began = Instant::now();
         match way.as_str() {
             "tidy" => {
                 caller.cluster.remove(TO)?;
-                starter.say("done")?;
+                parent.send_line("done")?;
                 continue;
             }
             way => caller.filter(way)?,
         };
-        starter.say(began.elapsed().as_secs_f64().to_string())?;
+        parent.send_line(began.elapsed().as_secs_f64().to_string())?;
     }
 }
 
-struct Caller {
+struct ImageCaller {
     cluster: Cluster,
     image: Image,
 }
 
-impl Caller {
-    /// Makes the filtered image, durable.
+impl ImageCaller {
+    /// Creates the filtered image, durably.
     fn filter(&self, way: &str) -> Result<Image> {
         match way {
             "nodes" => Ok(self.image.apply(&FILTER, EDGE, TO)?),
@@ -68,7 +68,7 @@ impl Caller {
         }
     }
 
-    /// Reads all, filters all, writes all.
+    /// Reads the whole image, filters it, and writes it.
     fn here(&self) -> Result<Image> {
         let pixels = self.image.read(self.image.window())?;
         let filtered = filter_all(&pixels)?;
@@ -78,7 +78,7 @@ impl Caller {
         Ok(target)
     }
 
-    /// Band by band: the next one is read and the last one is written while one is filtered.
+    /// Works band by band: reads the next one and writes the last one while it filters.
     fn streamed(&self) -> Result<Image> {
         let target = self.target()?;
         let whole = self.image.window();
@@ -95,7 +95,8 @@ impl Caller {
                 for number in 0..count {
                     let window = around(number)?;
                     let pixels = self.image.read(window)?;
-                    read.send((number, window, pixels)).map_err(|_| anyhow!("nobody filters"))?;
+                    read.send((number, window, pixels))
+                        .map_err(|_| anyhow!("the filtering thread has ended"))?;
                 }
                 Ok(())
             });
@@ -109,7 +110,9 @@ impl Caller {
             let mut scratch = FilterBuffers::new();
             for (number, window, pixels) in arrived {
                 let made = filter_band(&grid, number, (window, &pixels), &mut scratch)?;
-                filtered.send((number, made)).map_err(|_| anyhow!("nobody writes"))?;
+                filtered
+                    .send((number, made))
+                    .map_err(|_| anyhow!("the writing thread has ended"))?;
             }
             drop(filtered);
             for thread in [reader, writer] {
@@ -121,14 +124,14 @@ impl Caller {
         Ok(target)
     }
 
-    /// A new image like the one that is filtered.
+    /// Creates an image like the source.
     fn target(&self) -> Result<Image> {
         let [width, height] = self.image.size();
         let options = ImageOptions::new([width.into(), height.into()], self.image.pixel());
         Ok(options.create(&self.cluster, TO)?)
     }
 
-    /// That all ways lead to the same pixels.
+    /// Checks that all ways give the same pixels.
     fn check(&self) -> Result<()> {
         let mut expected = None;
         for way in ["nodes", "caller", "streamed"] {
@@ -142,7 +145,7 @@ impl Caller {
     }
 }
 
-/// Filters pixels by as many threads as there are processors.
+/// Filters pixels with one thread per processor.
 fn filter_all(pixels: &Pixels) -> Result<Pixels> {
     let whole = pixels.window();
     let grid = bands(whole)?;
@@ -176,7 +179,7 @@ fn filter_all(pixels: &Pixels) -> Result<Pixels> {
     Ok(made)
 }
 
-/// The image in bands as wide as it is.
+/// The image in bands of its full width.
 fn bands(whole: ImageWindow) -> Result<TileGrid> {
     let image = Shape::image(whole.width.into(), whole.height.into());
     Ok(TileGrid::new(image, Shape::image(whole.width.into(), BAND.into()))?)
@@ -193,7 +196,7 @@ fn filter_band(
     Ok(FILTER.apply(&framed, scratch)?)
 }
 
-/// An image without any tile that is 0.
+/// Creates an image without a tile of zeros.
 fn make(cluster: &Cluster, width: u32, height: u32) -> Result<Image> {
     let options = ImageOptions::new([width.into(), height.into()], Pixel::RGB);
     let image = options.create(cluster, FROM)?;
@@ -209,7 +212,7 @@ fn make(cluster: &Cluster, width: u32, height: u32) -> Result<Image> {
 
 /// Connects when all nodes have joined.
 fn connect(address: &str, key: PathBuf) -> Result<Cluster> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     loop {
         let options = ClusterOptions { key_file: Some(key.clone()), ..ClusterOptions::default() };
         let cluster = Cluster::connect_with(address, options)?;

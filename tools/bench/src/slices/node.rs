@@ -10,17 +10,17 @@ use pario_net::Key;
 use pario_server::Node;
 use pario_server::config::Config;
 
-use crate::partner::{Partner, Role, Starter};
+use crate::partner::{ParentProcess, PartnerProcess, PartnerRole};
 
-/// A node that can do with volumes what `pario serve` can.
-pub const ROLE: Role = Role { name: "slices-node", run };
+/// A node with the operations on volumes that `pario serve` has.
+pub const ROLE: PartnerRole = PartnerRole { name: "slices-node", run };
 
 fn run(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
+    let parent = ParentProcess::listen();
     let [config, name] = words else { bail!("a configuration and a name are expected") };
     let config = Config::load(Path::new(config))?;
     let node = Node::new().operations(pario_image::operations()).start_beside(&config, name)?;
-    starter.say("ready")?;
+    parent.send_line("ready")?;
     node.wait();
     Ok(())
 }
@@ -32,9 +32,9 @@ pub fn write_key(dir: &Path) -> Result<()> {
     Ok(file.write_all(Key::random().to_hex().as_bytes())?)
 }
 
-/// Nodes that run; they end when this is dropped.
+/// Running nodes; dropping them ends them.
 pub struct Nodes {
-    _running: Vec<Partner>,
+    _running: Vec<PartnerProcess>,
 }
 
 impl Nodes {
@@ -44,8 +44,9 @@ impl Nodes {
         ensure!(dir.exists(), "{} is not there", dir.display());
         let mut running = Vec::new();
         for number in 0..nodes {
-            let mut node = Partner::start(ROLE.name, &[config.clone(), format!("n{number}")])?;
-            ensure!(node.hear()? == "ready", "node {number} has not started");
+            let mut node =
+                PartnerProcess::start(ROLE.name, &[config.clone(), format!("n{number}")])?;
+            ensure!(node.receive_line()? == "ready", "node {number} has not started");
             running.push(node);
         }
         Ok(Self { _running: running })

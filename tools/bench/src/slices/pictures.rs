@@ -1,10 +1,11 @@
-//! Plots of slices: against the disks' bound, and against what a Python user would pick.
+//! Plots of slices: against the disks' bound, and against the libraries that a Python user would
+//! choose.
 
 use super::disks::SITES;
-use crate::plot::{Frame, Pair, Plot, Point, pairs, points};
+use crate::plot::{BarPair, Plot, PlotFrame, PlotPoint, pairs, points};
 use crate::report::Report;
 
-/// What each peer is called.
+/// The names of the peers.
 const PEERS: [(&str, &str); 3] =
     [("tensorstore", "TensorStore"), ("zarr", "zarr"), ("memmap", "memmap")];
 
@@ -14,15 +15,15 @@ pub fn draw(report: &Report) -> Vec<Plot> {
 }
 
 fn disks(report: &Report) -> Option<Plot> {
-    let found: Option<Vec<Point>> = SITES
+    let found: Option<Vec<PlotPoint>> = SITES
         .iter()
         .map(|(_, disks)| {
             let shown = report.shown(&format!("disks-{disks}"))?;
             let at = u32::try_from(*disks).ok()?.into();
-            Some(Point { at, ours: shown.ours, bound: shown.theirs })
+            Some(PlotPoint { at, ours: shown.ours, bound: shown.theirs })
         })
         .collect();
-    let frame = Frame {
+    let frame = PlotFrame {
         title: "Oblique slices of 512 x 512 from disks as slow as the thesis', without a cache",
         across: "disks, up to 12 at a node (above each point: its share of the bound)",
         up: "slices per second",
@@ -37,16 +38,16 @@ fn peers(report: &Report) -> Option<Plot> {
     });
     let of_axes = ["x", "y", "z"]
         .map(|axis| (format!("aligned-{axis}"), format!("across {axis}"), "TensorStore"));
-    let found: Option<Vec<Pair>> = of_peers
+    let found: Option<Vec<BarPair>> = of_peers
         .chain(of_axes)
         .map(|(figure, family, called)| {
             let shown = report.shown(&figure)?;
             let note = format!("{:.1} x", shown.ratio);
             let label = [family, called.to_owned()];
-            Some(Pair { label, ours: shown.ours, theirs: shown.theirs, note })
+            Some(BarPair { label, ours: shown.ours, theirs: shown.theirs, note })
         })
         .collect();
-    let frame = Frame {
+    let frame = PlotFrame {
         title: "Slices of 512 x 512 through 1024 x 1024 x 512 RGB voxels",
         across: "oblique from memory (warm), oblique from the disk (cold), across an axis from memory",
         up: "slices per second, logarithmic",

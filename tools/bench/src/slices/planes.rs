@@ -6,27 +6,27 @@ use anyhow::{Context, Result};
 use pario::Cluster;
 use pario_image::{Interpolation, Plane, Volume};
 
-use super::body::{asked, centre, check, oblique, sides, volume};
+use super::body::{centre, check, oblique, request_line, sides, volume};
 use super::python::{PEERS, Python, picture};
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::alternate;
 
 /// Turns of each figure.
 const TURNS: usize = 15;
-/// Our volume, theirs twice, and some room.
+/// Our volume, two copies of theirs, and some room.
 const NEEDED_BYTES: u64 = 6 << 30;
 
-/// The ratio that each peer should be exceeded by.
+/// The ratio to reach against each peer.
 const WARM_GOALS: [(&str, Option<f64>); 3] =
     [("tensorstore", Some(10.0)), ("zarr", None), ("memmap", Some(4.0))];
 const COLD_GOAL: f64 = 5.0;
 const ALIGNED_GOAL: f64 = 3.0;
 
-/// Ours and theirs, with all that is needed; nothing if it cannot be had, which was reported.
+/// Prepares both sides; `None` if that is impossible here, which it reports.
 fn both(
-    setting: &Setting,
+    setting: &RunSettings,
     report: &mut Report,
     figures: &[String],
 ) -> Result<Option<(Cluster, Python)>> {
@@ -62,8 +62,8 @@ fn take(volume: &Volume, plane: &Plane) -> Result<Duration> {
     Ok(took)
 }
 
-/// From memory: the same slices again and again.
-pub fn warm(setting: &Setting, report: &mut Report) -> Result<()> {
+/// Measures slices from memory: the same slices again and again.
+pub fn warm(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let Some((cluster, mut python)) = both(setting, report, &names("warm", &PEERS))? else {
         return Ok(());
     };
@@ -76,14 +76,14 @@ pub fn warm(setting: &Setting, report: &mut Report) -> Result<()> {
             continue;
         }
         let first = oblique(setting, 0)?;
-        python.take(&format!("{peer} {} {}", asked(&first), picture(&dir).display()))?;
+        python.take(&format!("{peer} {} {}", request_line(&first), picture(&dir).display()))?;
         let ours = volume.slice_of(&first, Interpolation::Nearest, &[])?.0;
         check(ours.data(), &picture(&dir)).with_context(|| format!("comparing with {peer}"))?;
         let mut our_turn =
             || (0..slices).map(|n| take(&volume, &oblique(setting, n)?)).sum::<Result<_>>();
         let mut their_turn = || {
             (0..slices)
-                .map(|n| python.take(&format!("{peer} {}", asked(&oblique(setting, n)?))))
+                .map(|n| python.take(&format!("{peer} {}", request_line(&oblique(setting, n)?))))
                 .sum()
         };
         let compared = alternate(TURNS, &mut our_turn, &mut their_turn)?;
@@ -92,8 +92,8 @@ pub fn warm(setting: &Setting, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Across the axes, from memory.
-pub fn aligned(setting: &Setting, report: &mut Report) -> Result<()> {
+/// Measures slices across the axes, from memory.
+pub fn aligned(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let axes = ["x", "y", "z"];
     let Some((cluster, mut python)) = both(setting, report, &names("aligned", &axes))? else {
         return Ok(());
@@ -101,16 +101,16 @@ pub fn aligned(setting: &Setting, report: &mut Report) -> Result<()> {
     let volume = volume(&cluster, setting)?;
     let centre = centre(setting);
     let [x, y, z] = sides(setting);
-    // What of 512 x 512 pixels there is.
+    // The part of 512 x 512 pixels that exists.
     let [across, deep] = [x, z].map(|side| side.min(512));
-    let wishes = [Plane::sagittal(centre), Plane::coronal(centre), Plane::axial(centre)];
-    for (axis, wish) in axes.into_iter().zip(wishes) {
+    let sizes = [Plane::sagittal(centre), Plane::coronal(centre), Plane::axial(centre)];
+    for (axis, slice) in axes.into_iter().zip(sizes) {
         let first = (x - across) / 2;
         let (at, second, height) = match axis {
             "z" => (z / 2, first, across),
             _ => (y / 2, 0, deep),
         };
-        let plane = wish.size(u32::try_from(across)?, u32::try_from(height)?);
+        let plane = slice.size(u32::try_from(across)?, u32::try_from(height)?);
         let plane = plane.in_volume([1.0; 3])?;
         let request = format!("tensorstore plane {axis} {at} {first} {second} {across} {height}");
         let mut ours = || take(&volume, &plane);
@@ -122,8 +122,8 @@ pub fn aligned(setting: &Setting, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// From the disk: another slice each time, after everything in memory was dropped.
-pub fn cold(setting: &Setting, report: &mut Report) -> Result<()> {
+/// Measures slices from the disk: another slice each time, after all caches were dropped.
+pub fn cold(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let figures = names("cold", &PEERS);
     if setting.quick {
         for figure in &figures {
@@ -146,7 +146,7 @@ pub fn cold(setting: &Setting, report: &mut Report) -> Result<()> {
         let place = setting.dir.join("slices/cluster");
         let (mut our_number, mut their_number) = (0, 0);
         let mut our_turn = || {
-            // Its own cache goes with it.
+            // Its own cache ends with it.
             ours.take();
             let cluster = Cluster::embedded(&place)?;
             let volume = volume(&cluster, setting)?;
@@ -165,7 +165,7 @@ pub fn cold(setting: &Setting, report: &mut Report) -> Result<()> {
             };
             drop_caches()?;
             their_number += 13;
-            python.take(&format!("{peer} {}", asked(&oblique(setting, their_number)?)))
+            python.take(&format!("{peer} {}", request_line(&oblique(setting, their_number)?)))
         };
         let compared = alternate(TURNS, &mut our_turn, &mut their_turn)?;
         report.measured(&format!("cold-{peer}"), compared, Quantity::Events(1.0), COLD_GOAL);
@@ -173,7 +173,7 @@ pub fn cold(setting: &Setting, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Has the kernel forget what it has read; only root may.
+/// Makes the kernel drop its page cache; only root may.
 fn drop_caches() -> std::io::Result<()> {
     rustix::fs::sync();
     std::fs::write("/proc/sys/vm/drop_caches", "3")

@@ -1,4 +1,4 @@
-//! The other side: a Python process that takes slices when it is told to.
+//! The peers: a Python process that takes slices on request.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::body;
-use crate::area::Setting;
+use crate::area::RunSettings;
 
-/// What a Python user would pick.
+/// The libraries that a Python user would choose.
 pub const PEERS: [&str; 3] = ["tensorstore", "zarr", "memmap"];
 
 /// A Python process.
@@ -22,9 +22,9 @@ pub struct Python {
 }
 
 impl Python {
-    /// Installs what is missing, makes the volume and starts the process. What is wrong, if it cannot
-    /// be had.
-    pub fn start(setting: &Setting, dir: &Path) -> Result<Result<Self, String>> {
+    /// Installs what is missing, creates the volume and starts the process; the inner error says
+    /// why that is impossible here.
+    pub fn start(setting: &RunSettings, dir: &Path) -> Result<Result<Self, String>> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let [raw, installed] = [dir.join("volume.raw"), dir.join("installed")];
         if !installed.exists() {
@@ -58,17 +58,18 @@ impl Python {
         Ok(Ok(python))
     }
 
-    /// Has a slice taken; how long that took.
+    /// Lets the process take a slice; returns its time.
     pub fn take(&mut self, request: &str) -> Result<Duration> {
         writeln!(self.asked, "{request}").context("asking Python")?;
         let answer = self.answer()?;
-        let seconds: f64 = answer.parse().with_context(|| format!("Python says {answer:?}"))?;
+        let seconds: f64 =
+            answer.parse().with_context(|| format!("Python sent the line {answer:?}"))?;
         Ok(Duration::from_secs_f64(seconds))
     }
 
     fn answer(&mut self) -> Result<String> {
         let mut line = String::new();
-        self.answers.read_line(&mut line).context("listening to Python")?;
+        self.answers.read_line(&mut line).context("reading from Python")?;
         Ok(line.trim().to_owned())
     }
 }
@@ -80,7 +81,7 @@ impl Drop for Python {
     }
 }
 
-/// Where a picture of the peer goes, to be compared.
+/// The path of a peer's picture, for comparison.
 pub fn picture(dir: &Path) -> PathBuf {
     dir.join("picture.raw")
 }

@@ -1,4 +1,4 @@
-//! The same slices by a whole cluster on one processor and on two: node, caller and all.
+//! The same slices by a whole cluster, node and caller, on one processor and on two.
 
 use std::time::{Duration, Instant};
 
@@ -10,24 +10,24 @@ use pario_server::config::Config;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::body::{oblique, volume};
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
-use crate::partner::{Partner, Role, Starter};
+use crate::partner::{ParentProcess, PartnerProcess, PartnerRole};
 use crate::report::Report;
 use crate::turns::alternate;
 
-/// A process with a cluster that uses so many processors.
-pub const ROLE: Role = Role { name: "slices-cores", run: serve };
+/// A process with a cluster that uses a number of processors.
+pub const ROLE: PartnerRole = PartnerRole { name: "slices-cores", run: serve };
 
 const TURNS: usize = 15;
 const GOAL: f64 = 1.8;
-/// Two volumes, each on a node of its own.
+/// Two volumes, each on its own node.
 const NEEDED_BYTES: u64 = 5 << 30;
-/// All boxes fit into it.
+/// A cache for all boxes.
 const CACHE_BYTES: u64 = 2 << 30;
 
-/// Measures and reports.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+/// Measures the figures and reports them.
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     if let Some(reason) = setting.lacks_space(NEEDED_BYTES)? {
         report.skipped("cores", reason);
         return Ok(());
@@ -39,10 +39,11 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     let slices: u32 = setting.choose(32, 8);
     let sites: Result<Vec<_>> =
         [2, 1].into_iter().map(|count| start(setting, count, slices)).collect();
-    let [mut two, mut one] = <[Partner; 2]>::try_from(sites?).ok().context("two were started")?;
-    let turn = |site: &mut Partner| -> Result<Duration> {
-        site.tell("go")?;
-        Ok(Duration::from_secs_f64(site.hear_value()?))
+    let [mut two, mut one] =
+        <[PartnerProcess; 2]>::try_from(sites?).ok().context("two were started")?;
+    let turn = |site: &mut PartnerProcess| -> Result<Duration> {
+        site.send_line("go")?;
+        Ok(Duration::from_secs_f64(site.receive_value()?))
     };
     let compared = alternate(TURNS, &mut || turn(&mut two), &mut || turn(&mut one))?;
     let voxels = f64::from(slices) * 512.0 * 512.0;
@@ -54,33 +55,33 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Starts a process that has made its volume.
-fn start(setting: &Setting, processors: usize, slices: u32) -> Result<Partner> {
+/// Starts a process, which creates its volume.
+fn start(setting: &RunSettings, processors: usize, slices: u32) -> Result<PartnerProcess> {
     let dir = setting.subdir(&format!("cores-{processors}"))?;
     let dir = dir.to_str().context("the path is text")?.to_owned();
     let size = if setting.quick { "quick" } else { "full" };
     let words = [dir, processors.to_string(), slices.to_string(), size.to_owned()];
-    let mut site = Partner::start(ROLE.name, &words)?;
-    ensure!(site.hear()? == "ready", "a cluster has not started");
+    let mut site = PartnerProcess::start(ROLE.name, &words)?;
+    ensure!(site.receive_line()? == "ready", "a cluster has not started");
     Ok(site)
 }
 
 fn serve(words: &[String]) -> Result<()> {
-    let starter = Starter::listen();
+    let parent = ParentProcess::listen();
     let [dir, processors, slices, size] = words else { bail!("four words are expected") };
-    let setting = Setting { quick: size == "quick", dir: dir.into() };
+    let setting = RunSettings { quick: size == "quick", dir: dir.into() };
     let (processors, slices): (usize, u32) = (processors.parse()?, slices.parse()?);
-    // Threads that are started from here on inherit it.
+    // Threads that start later inherit the setting.
     keep_to(processors)?;
     let (_node, cluster) = site(&setting, processors)?;
     let volume = volume(&cluster, &setting)?;
     let planes: Result<Vec<Plane>> = (0..slices).map(|number| oblique(&setting, number)).collect();
     let planes = planes?;
     take(&volume, &planes)?;
-    starter.say("ready")?;
+    parent.send_line("ready")?;
     loop {
-        starter.hear()?;
-        starter.say(take(&volume, &planes)?.as_secs_f64().to_string())?;
+        parent.receive_line()?;
+        parent.send_line(take(&volume, &planes)?.as_secs_f64().to_string())?;
     }
 }
 
@@ -92,7 +93,7 @@ fn take(volume: &Volume, planes: &[Plane]) -> Result<Duration> {
     Ok(began.elapsed())
 }
 
-/// Uses no more than so many of the processors that this process may use.
+/// Limits this process to a number of its processors.
 fn keep_to(processors: usize) -> Result<()> {
     let all = sched_getaffinity(None).context("asking for the processors")?;
     let mut few = CpuSet::new();
@@ -102,7 +103,7 @@ fn keep_to(processors: usize) -> Result<()> {
 }
 
 /// A node with a compute thread for each processor.
-fn site(setting: &Setting, threads: usize) -> Result<(Node, Cluster)> {
+fn site(setting: &RunSettings, threads: usize) -> Result<(Node, Cluster)> {
     let dir = setting.subdir("node")?;
     let mut config = Config::alone(&dir);
     let node = &mut config.nodes[0];

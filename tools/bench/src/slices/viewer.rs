@@ -1,7 +1,8 @@
-//! Many who look at a volume at once: `pario view`, asked over HTTP.
+//! Many users who look at a volume at the same time: `pario view`, over HTTP.
 //!
-//! A node holds the volume, the viewer is the program as it is built, and each user is a thread with a
-//! connection of its own. A slice takes from the request until the last byte of its picture.
+//! A node has the volume, the viewer is the program as it is built, and each user is a thread with
+//! its own connection. The time of a slice runs from the request until the last byte of its
+//! picture.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -16,32 +17,32 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::body::{self, PATH};
 use super::disks::{configuration_of, connect};
 use super::node::Nodes;
-use super::user::User;
-use crate::apart::{output, text};
-use crate::area::Setting;
+use super::viewer_user::ViewerUser;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
+use crate::namespaces::{output, text};
 use crate::report::Report;
 use crate::statistics::quantile;
 use crate::turns::Comparison;
 
 /// Users at once.
 const USERS: u32 = 20;
-/// What 95 of 100 slices may take.
+/// The time limit for 95 of 100 slices.
 const LIMIT_MS: f64 = 100.0;
 const TURNS: u32 = 15;
-/// Boxes of all users fit into it.
+/// A cache for the boxes of all users.
 const CACHE_BYTES: u64 = 1 << 30;
 const NEEDED_BYTES: u64 = 3 << 30;
 
-/// The least and the most milliseconds from a picture to the next request; nothing if there are none.
+/// The range of milliseconds from a picture to the next request; `None` without a pause.
 type PauseMs = Option<[u64; 2]>;
 
-/// How users look, and the ratio to be reached.
+/// The behaviour of users, and the ratio to reach.
 const WAYS: [(&str, PauseMs, Option<f64>); 2] =
     [("viewer", Some([250, 750]), Some(1.0)), ("viewer-storm", None, None)];
 
-/// Measures and reports.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+/// Measures the figures and reports them.
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let reason = match setting.lacks_space(NEEDED_BYTES)? {
         None => measure(setting, report)?,
         reason => reason,
@@ -52,8 +53,8 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Measures; why not, if that is not possible here.
-fn measure(setting: &Setting, report: &mut Report) -> Result<Option<String>> {
+/// Measures the figures; returns the reason if that is impossible here.
+fn measure(setting: &RunSettings, report: &mut Report) -> Result<Option<String>> {
     let program = match build() {
         Ok(program) => program,
         Err(error) => return Ok(Some(format!("pario cannot be built: {error:#}"))),
@@ -62,9 +63,9 @@ fn measure(setting: &Setting, report: &mut Report) -> Result<Option<String>> {
     let configuration = configuration_of(&dir, 1, 4, Some(CACHE_BYTES), None)?;
     let _node = Nodes::start(&dir, &configuration, 1)?;
     let volume = body::volume(&connect(&dir)?, setting)?;
-    let viewer = Viewer::start(&program, &format!("unix:{}/n0.s", text(&dir)?))?;
+    let viewer = ViewerProcess::start(&program, &format!("unix:{}/n0.s", text(&dir)?))?;
     for (figure, pause_ms, goal) in WAYS {
-        // Who never pauses sees many slices in a short time.
+        // Users without a pause see many slices in a short time.
         let quick_ms = if pause_ms.is_some() { 700 } else { 200 };
         let turn = Duration::from_millis(setting.choose(4000, quick_ms));
         let slices = look(&viewer.address, volume.centre(), pause_ms, turn)?;
@@ -92,19 +93,24 @@ fn measure(setting: &Setting, report: &mut Report) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// A slice that a user has got: when, from the beginning, and how long it took.
-struct Got {
+/// A slice that a user has received: its time since the beginning, and its duration.
+struct ReceivedSlice {
     ended: Duration,
     took: Duration,
 }
 
-/// Has all users look at the same time, for all turns and one before.
-fn look(address: &str, centre: [f64; 3], pause_ms: PauseMs, turn: Duration) -> Result<Vec<Got>> {
-    let users: Result<Vec<User>> =
-        (0..USERS).map(|number| User::connect(address, number, centre)).collect();
+/// Lets all users look at the same time, for all turns and one before.
+fn look(
+    address: &str,
+    centre: [f64; 3],
+    pause_ms: PauseMs,
+    turn: Duration,
+) -> Result<Vec<ReceivedSlice>> {
+    let users: Result<Vec<ViewerUser>> =
+        (0..USERS).map(|number| ViewerUser::connect(address, number, centre)).collect();
     let (end, has_failed) = (turn * (TURNS + 1), AtomicBool::new(false));
     let began = Instant::now();
-    let work = |mut user: User| -> Result<Vec<Got>> {
+    let work = |mut user: ViewerUser| -> Result<Vec<ReceivedSlice>> {
         let mut got = Vec::new();
         while began.elapsed() < end && !has_failed.load(Ordering::Relaxed) {
             if let Some([least, most]) = pause_ms {
@@ -115,7 +121,7 @@ fn look(address: &str, centre: [f64; 3], pause_ms: PauseMs, turn: Duration) -> R
                 has_failed.store(true, Ordering::Relaxed);
                 return Err(error);
             }
-            got.push(Got { ended: began.elapsed(), took: asked.elapsed() });
+            got.push(ReceivedSlice { ended: began.elapsed(), took: asked.elapsed() });
         }
         Ok(got)
     };
@@ -131,13 +137,13 @@ fn look(address: &str, centre: [f64; 3], pause_ms: PauseMs, turn: Duration) -> R
     })
 }
 
-/// The viewer, which ends when this is dropped.
-struct Viewer {
+/// The viewer; dropping it ends the process.
+struct ViewerProcess {
     process: Child,
     address: String,
 }
 
-impl Viewer {
+impl ViewerProcess {
     fn start(program: &Path, cluster: &str) -> Result<Self> {
         let mut process = Command::new(program)
             .args(["--cluster", cluster, "view", PATH, "--no-token"])
@@ -145,19 +151,19 @@ impl Viewer {
             .stdout(Stdio::piped())
             .spawn()
             .context("starting the viewer")?;
-        let out = process.stdout.take().context("its output is a pipe")?;
+        let out = process.stdout.take().context("the second process has no output pipe")?;
         let mut viewer = Self { process, address: String::new() };
         let mut line = String::new();
         BufReader::new(out).read_line(&mut line)?;
         let url = line.split_once("http://").map(|(_, url)| url);
         let address = url.and_then(|url| url.split_once('/')).map(|(address, _)| address);
-        let address = address.with_context(|| format!("the viewer said {line:?}"))?;
+        let address = address.with_context(|| format!("the viewer sent the line {line:?}"))?;
         address.clone_into(&mut viewer.address);
         Ok(viewer)
     }
 }
 
-impl Drop for Viewer {
+impl Drop for ViewerProcess {
     fn drop(&mut self) {
         // It may have ended by itself.
         if let Some(process) = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw) {
@@ -167,7 +173,7 @@ impl Drop for Viewer {
     }
 }
 
-/// The program `pario`, as new as this one, beside it.
+/// Builds the program `pario` beside this one, from the same source.
 fn build() -> Result<PathBuf> {
     let here = std::env::current_exe().context("finding this program")?;
     let beside = here.parent().context("it lies in a directory")?;

@@ -1,6 +1,6 @@
 //! Many small files: copied in, copied out and removed, as `pario cp -r` and `pario rm -r` do it,
-//! against `cp -r` and `rm -r` of the same tree with one `sync -f` at the end, on the same file system.
-//! Both sides are durable when a turn ends, but for `rm`, where the names are.
+//! against `cp -r` and `rm -r` of the same tree with one `sync -f` at the end, on the same file
+//! system. Both sides are durable when a turn ends, except for `rm`, where only the names are.
 
 mod trees;
 
@@ -9,53 +9,53 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use pario::{Cluster, FileContent, FilePath, Removal};
 
-use crate::area::{Area, Family, Setting, nothing};
+use crate::area::{BenchArea, FigureFamily, RunSettings, nothing};
 use crate::cluster::node::NodeProcess;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::{Comparison, rotate};
-use trees::{Tree, plain_copy, plain_remove};
+use trees::{LocalTree, plain_copy, plain_remove};
 
 /// The area of small files.
-pub const AREA: Area = Area {
+pub const AREA: BenchArea = BenchArea {
     name: "small",
     draw: nothing,
     families: &[
-        Family {
+        FigureFamily {
             name: "copy-in",
-            what: "files of 6 bytes written into the cluster, against cp -r and sync -f",
+            description: "files of 6 bytes written into the cluster, against cp -r and sync -f",
             run: copy_in,
         },
-        Family {
+        FigureFamily {
             name: "copy-out",
-            what: "the same files read from the cluster and written to a directory",
+            description: "the same files read from the cluster and written to a directory",
             run: copy_out,
         },
-        Family {
+        FigureFamily {
             name: "remove",
-            what: "the same files removed, against rm -r and sync -f",
+            description: "the same files removed, against rm -r and sync -f",
             run: remove,
         },
     ],
 };
 
 /// Files of a tree.
-fn count(setting: &Setting) -> u32 {
+fn count(setting: &RunSettings) -> u32 {
     setting.choose(3000, 600)
 }
 
-/// The node that is measured, a client of it, and a local tree to copy.
-struct Site {
+/// The measured node, a client, and a local tree to copy.
+struct SmallFileSite {
     cluster: Cluster,
-    tree: Tree,
+    tree: LocalTree,
     _node: NodeProcess,
 }
 
-impl Site {
-    fn new(setting: &Setting, name: &str) -> Result<Self> {
+impl SmallFileSite {
+    fn new(setting: &RunSettings, name: &str) -> Result<Self> {
         let dir = setting.subdir(name)?;
         let node = NodeProcess::start(&dir.join("node"))?;
-        let tree = Tree::make(dir.join("tree"), count(setting))?;
+        let tree = LocalTree::make(dir.join("tree"), count(setting))?;
         Ok(Self { cluster: node.connect()?, tree, _node: node })
     }
 
@@ -102,7 +102,7 @@ impl Site {
 }
 
 fn measure(
-    setting: &Setting,
+    setting: &RunSettings,
     report: &mut Report,
     name: &str,
     ours: &mut dyn FnMut(u32) -> Result<Duration>,
@@ -114,12 +114,12 @@ fn measure(
         &mut [
             &mut || {
                 our_turn += 1;
-                setting.settle()?;
+                setting.flush_file_system()?;
                 ours(our_turn)
             },
             &mut || {
                 their_turn += 1;
-                setting.settle()?;
+                setting.flush_file_system()?;
                 theirs(their_turn)
             },
         ],
@@ -137,8 +137,8 @@ fn timed(work: impl FnOnce() -> Result<()>) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-fn copy_in(setting: &Setting, report: &mut Report) -> Result<()> {
-    let site = Site::new(setting, "copy-in")?;
+fn copy_in(setting: &RunSettings, report: &mut Report) -> Result<()> {
+    let site = SmallFileSite::new(setting, "copy-in")?;
     let plain = setting.subdir("copy-in-plain")?;
     measure(
         setting,
@@ -151,8 +151,8 @@ fn copy_in(setting: &Setting, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn copy_out(setting: &Setting, report: &mut Report) -> Result<()> {
-    let site = Site::new(setting, "copy-out")?;
+fn copy_out(setting: &RunSettings, report: &mut Report) -> Result<()> {
+    let site = SmallFileSite::new(setting, "copy-out")?;
     let plain = setting.subdir("copy-out-plain")?;
     site.copy_in("/tree")?;
     let out = |turn: u32| {
@@ -162,15 +162,15 @@ fn copy_out(setting: &Setting, report: &mut Report) -> Result<()> {
             let name = path.rsplit('/').next().context("a path has a name")?;
             files.push((name.to_owned(), bytes?));
         }
-        Tree::write(plain.join(format!("ours-{turn}")), &files).map(|_| ())
+        LocalTree::write(plain.join(format!("ours-{turn}")), &files).map(|_| ())
     };
     measure(setting, report, "copy-out", &mut |turn| timed(|| out(turn)), &mut |turn| {
         timed(|| plain_copy(site.tree.path(), &plain.join(turn.to_string())))
     })
 }
 
-fn remove(setting: &Setting, report: &mut Report) -> Result<()> {
-    let site = Site::new(setting, "remove")?;
+fn remove(setting: &RunSettings, report: &mut Report) -> Result<()> {
+    let site = SmallFileSite::new(setting, "remove")?;
     let plain = setting.subdir("remove-plain")?;
     measure(
         setting,

@@ -1,5 +1,5 @@
-//! Directories of small files on the file system that is measured, and the programs that copy and
-//! remove them.
+//! Directories of small files on the measured file system, and the programs that copy and remove
+//! them.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 /// A directory with files of six bytes.
-pub struct Tree {
+pub struct LocalTree {
     path: PathBuf,
 }
 
-impl Tree {
-    /// Makes a tree of so many files.
+impl LocalTree {
+    /// Creates a tree of `count` files.
     pub fn make(path: PathBuf, count: u32) -> Result<Self> {
         let file = |number: u32| (format!("f{number}"), format!("{number:06}").into_bytes());
         Self::write(path, &(0..count).map(file).collect::<Vec<_>>())
@@ -29,7 +29,7 @@ impl Tree {
         Ok(Self { path })
     }
 
-    /// Where it is.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.path
     }

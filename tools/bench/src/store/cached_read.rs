@@ -1,7 +1,7 @@
 //! Cached reads by two threads, against copying the same bytes from memory to memory.
 //!
 //! The set is larger than any cache of a processor, and both sides visit it in the same random
-//! order. Each thread copies what it gets into one buffer of its own.
+//! order. Each thread copies the bytes into one buffer of its own.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use pario_store::{Buffer, BufferPool, Caching, ExtentFile, NewSubfile, SubfileId};
 
 use super::{EXTENT_BYTES, EXTENT_ON_DISK_BYTES, HEADER_BYTES, make_disk};
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::alternate;
@@ -22,7 +22,7 @@ const THREADS: u64 = 2;
 const SET_BYTES: u64 = 256 << 20;
 
 /// Measures `cached-read`.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let reads: u64 = setting.choose(4_000, 2_000);
     let turns = setting.choose(61, 31);
     if let Some(reason) = setting.lacks_space(2 * SET_BYTES)? {
@@ -32,7 +32,7 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     let extents = SET_BYTES / EXTENT_ON_DISK_BYTES as u64;
     let disk = make_disk(setting, "cached-read.disk", 2 * SET_BYTES)?;
     let file = disk.create_extents(NewSubfile::new(SubfileId::data(1, 0)))?;
-    // Every byte is written: memory that nobody has touched is one page of zeros, over and over.
+    // Every byte is written, because untouched memory is one page of zeros, over and over.
     let mut random = fastrand::Rng::with_seed(5);
     for index in 0..extents {
         let mut extent = file.buffer(HEADER_BYTES, EXTENT_BYTES - HEADER_BYTES)?;
@@ -97,8 +97,8 @@ fn source_buffers(count: u64) -> Vec<Buffer> {
     (0..count).map(source).collect()
 }
 
-/// Has all threads do the work at once, each with its own random order and buffer. The answer is
-/// the time from the first start to the last end.
+/// Lets all threads work at once, each with its own random order and buffer. Returns the time from
+/// the first start to the last end.
 fn in_threads(
     turn: u64,
     work: impl Fn(&mut fastrand::Rng, &mut [u8]) -> Result<()> + Sync,

@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 
 /// A plain file, a ring, and one aligned buffer for each read under way.
 pub struct DirectReads {
-    // The ring goes first: with it, the kernel lets go of buffers and file.
+    // Dropped first: the kernel then releases buffers and file.
     ring: IoUring,
     buffers: Vec<Buffer>,
     file: File,
@@ -93,7 +93,7 @@ impl DirectReads {
             .build()
             .user_data(slot as u64);
         // SAFETY: the buffer has `read_bytes` and stays in `self` as long as the ring does; no
-        // other read uses it before this one is answered, and nobody looks at it meanwhile.
+        // other read uses it before this one completes, and no code reads it before.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("the ring has a place for each buffer");
     }

@@ -1,8 +1,8 @@
 //! `read_at` and `write_at` of flat subfiles on warm data, against `pread` and `pwrite`.
 //!
-//! Both files are in the page cache, and both sides visit them in the same random order. Where
-//! the kernel put a file's pages makes a difference of a few per cent, so the files are made anew
-//! several times during the measurement.
+//! Both files are in the page cache, and both sides visit them in the same random order. The
+//! location of a file's pages makes a difference of a few per cent, so the files are created again
+//! several times.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use anyhow::{Result, ensure};
 use pario_store::{BufferPool, Disk, FlatFile, NewSubfile, SubfileId};
 
 use super::{make_disk, plain_file};
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::{Comparison, rotate};
@@ -22,26 +22,26 @@ const GOAL: f64 = 0.97;
 const FILE_BYTES: u64 = 96 << 20;
 
 /// Measures `flat-read-1m`.
-pub fn run_read_1m(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_read_1m(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, "flat-read-1m", Direction::Read, 1 << 20)
 }
 
 /// Measures `flat-write-1m`.
-pub fn run_write_1m(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_write_1m(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, "flat-write-1m", Direction::Write, 1 << 20)
 }
 
 /// Measures `flat-read-4k`.
-pub fn run_read_4k(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_read_4k(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, "flat-read-4k", Direction::Read, 4 << 10)
 }
 
 /// Measures `flat-write-4k`.
-pub fn run_write_4k(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_write_4k(setting: &RunSettings, report: &mut Report) -> Result<()> {
     run(setting, report, "flat-write-4k", Direction::Write, 4 << 10)
 }
 
-/// Which way the bytes go.
+/// The direction of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     Read,
@@ -49,7 +49,7 @@ enum Direction {
 }
 
 fn run(
-    setting: &Setting,
+    setting: &RunSettings,
     report: &mut Report,
     name: &str,
     direction: Direction,
@@ -60,23 +60,23 @@ fn run(
         return Ok(());
     }
     let (rounds, turns) = setting.choose((9, 61), (4, 31));
-    // Some ten milliseconds for a turn: what disturbs meets few of them.
+    // Some ten milliseconds per turn, so that a disturbance affects few turns.
     let pieces = if piece_bytes > 64 << 10 { 32 } else { 12_000 };
-    // Where it lies matters, so it is the same on both sides.
+    // Both sides use the same memory, because its address matters.
     let memory = RefCell::new(BufferPool::new(0).get(piece_bytes));
     memory.borrow_mut().fill(7);
     let (mut ours_s, mut theirs_s) = (Vec::new(), Vec::new());
     let disk = make_disk(setting, &format!("{name}.disk"), 0)?;
     for round in 0..rounds {
-        let pair = Pair::make(setting, &disk, name, round)?;
+        let pair = FilePair::make(setting, &disk, name, round)?;
         let (mut our_random, mut their_random) =
             (fastrand::Rng::with_seed(round.into()), fastrand::Rng::with_seed(round.into()));
         let mut ours = || {
-            let places = Places::new(pieces, piece_bytes, &mut our_random);
+            let places = RandomPlaces::new(pieces, piece_bytes, &mut our_random);
             pair.ours(direction, places, &mut memory.borrow_mut())
         };
         let mut theirs = || {
-            let places = Places::new(pieces, piece_bytes, &mut their_random);
+            let places = RandomPlaces::new(pieces, piece_bytes, &mut their_random);
             pair.theirs(direction, places, &mut memory.borrow_mut())
         };
         let mut seconds = rotate(turns, &mut [&mut ours, &mut theirs])?.into_iter();
@@ -90,20 +90,20 @@ fn run(
     Ok(())
 }
 
-/// Random places in a file, as many as a turn has.
-struct Places<'a> {
+/// Random offsets in a file, as many as a turn has.
+struct RandomPlaces<'a> {
     left: usize,
     piece_bytes: usize,
     random: &'a mut fastrand::Rng,
 }
 
-impl<'a> Places<'a> {
+impl<'a> RandomPlaces<'a> {
     fn new(count: usize, piece_bytes: usize, random: &'a mut fastrand::Rng) -> Self {
         Self { left: count, piece_bytes, random }
     }
 }
 
-impl Iterator for Places<'_> {
+impl Iterator for RandomPlaces<'_> {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
@@ -114,20 +114,20 @@ impl Iterator for Places<'_> {
 }
 
 /// A flat subfile and a plain file of the same size, both in the page cache.
-struct Pair {
+struct FilePair {
     flat: FlatFile,
     plain: File,
     plain_path: std::path::PathBuf,
 }
 
-impl Pair {
-    fn make(setting: &Setting, disk: &Disk, name: &str, round: u32) -> Result<Self> {
+impl FilePair {
+    fn make(setting: &RunSettings, disk: &Disk, name: &str, round: u32) -> Result<Self> {
         let flat = disk.create_flat(NewSubfile::new(SubfileId::data(1, round)))?;
         let plain_path = setting.dir.join(format!("{name}.plain"));
         let plain = plain_file::create(&plain_path)?;
-        // The kernel keeps in large pages what is written in large pieces, if their positions
-        // allow it. Pieces of 64 KiB lead to the same pages on both sides, although the bytes of
-        // a flat subfile start behind its description.
+        // The kernel uses large folios for large writes, if their offsets allow it. Pieces of 64
+        // KiB lead to the same folios on both sides, although the bytes of a flat subfile start
+        // behind its description.
         let piece = vec![5; 64 << 10];
         let fill_flat = || -> Result<()> {
             for position in (0..FILE_BYTES).step_by(piece.len()) {
@@ -145,8 +145,8 @@ impl Pair {
         fill_plain()?;
         flat.sync()?;
         plain.sync_data()?;
-        // Once more: now the blocks have their places on the disk, and the pages are changed, as
-        // they are from the first turn to the last.
+        // Once more: now the blocks are allocated on the disk, and the pages are dirty, as they are
+        // from the first turn to the last.
         fill_plain()?;
         fill_flat()?;
         Ok(Self { flat, plain, plain_path })
@@ -156,7 +156,7 @@ impl Pair {
     fn ours(
         &self,
         direction: Direction,
-        places: Places<'_>,
+        places: RandomPlaces<'_>,
         memory: &mut [u8],
     ) -> Result<Duration> {
         let start = Instant::now();
@@ -180,7 +180,7 @@ impl Pair {
     fn theirs(
         &self,
         direction: Direction,
-        places: Places<'_>,
+        places: RandomPlaces<'_>,
         memory: &mut [u8],
     ) -> Result<Duration> {
         let start = Instant::now();

@@ -13,56 +13,56 @@ mod write_sync;
 use anyhow::{Context, Result};
 use pario_store::{Disk, DiskOptions, ExtentBuffer, ExtentCache, ExtentFile};
 
-use crate::area::{Area, Family, Setting, nothing};
+use crate::area::{BenchArea, FigureFamily, RunSettings, nothing};
 
 /// The area of the store.
-pub const AREA: Area = Area {
+pub const AREA: BenchArea = BenchArea {
     name: "store",
     draw: nothing,
     families: &[
-        Family {
+        FigureFamily {
             name: "random-read",
-            what: "random reads of 51 KiB extents, 16 under way, against io_uring on a plain file",
+            description: "random reads of 51 KiB extents, 16 under way, against io_uring on a plain file",
             run: random_read::run,
         },
-        Family {
+        FigureFamily {
             name: "write-sync",
-            what: "writing 51 KiB extents, then sync, against pwrite, then fdatasync",
+            description: "writing 51 KiB extents, then sync, against pwrite, then fdatasync",
             run: write_sync::run_new,
         },
-        Family {
+        FigureFamily {
             name: "rewrite-sync",
-            what: "replacing 51 KiB extents, then sync, against pwrite in place, then fdatasync",
+            description: "replacing 51 KiB extents, then sync, against pwrite in place, then fdatasync",
             run: write_sync::run_again,
         },
-        Family {
+        FigureFamily {
             name: "cached-read",
-            what: "cached reads of 51 KiB extents by two threads, against memcpy",
+            description: "cached reads of 51 KiB extents by two threads, against memcpy",
             run: cached_read::run,
         },
-        Family {
+        FigureFamily {
             name: "flat-read-1m",
-            what: "read_at of 1 MiB on warm data, against pread",
+            description: "read_at of 1 MiB on warm data, against pread",
             run: flat::run_read_1m,
         },
-        Family {
+        FigureFamily {
             name: "flat-write-1m",
-            what: "write_at of 1 MiB on warm data, against pwrite",
+            description: "write_at of 1 MiB on warm data, against pwrite",
             run: flat::run_write_1m,
         },
-        Family {
+        FigureFamily {
             name: "flat-read-4k",
-            what: "read_at of 4 KiB on warm data, against pread",
+            description: "read_at of 4 KiB on warm data, against pread",
             run: flat::run_read_4k,
         },
-        Family {
+        FigureFamily {
             name: "flat-write-4k",
-            what: "write_at of 4 KiB on warm data, against pwrite",
+            description: "write_at of 4 KiB on warm data, against pwrite",
             run: flat::run_write_4k,
         },
-        Family {
+        FigureFamily {
             name: "growth",
-            what: "time per write in ever larger subfiles, against one of 10,000 extents",
+            description: "time per write in ever larger subfiles, against one of 10,000 extents",
             run: growth::run,
         },
     ],
@@ -74,28 +74,28 @@ const EXTENT_BYTES: usize = 51 << 10;
 /// The part of it that is the header.
 const HEADER_BYTES: usize = 64;
 
-/// What an extent of this size takes on the disk; plain files are read in pieces as large.
+/// The size of such an extent on the disk; plain files are read in pieces of the same size.
 const EXTENT_ON_DISK_BYTES: usize = 52 << 10;
 
 /// Requests under way on the disk.
 const UNDER_WAY: usize = 16;
 
-/// Makes a disk in a directory of its own.
-fn make_disk(setting: &Setting, name: &str, cache_bytes: u64) -> Result<Disk> {
+/// Creates a disk in a directory of its own.
+fn make_disk(setting: &RunSettings, name: &str, cache_bytes: u64) -> Result<Disk> {
     let options = DiskOptions { cache: ExtentCache::new(cache_bytes), ..DiskOptions::default() };
-    Disk::create(setting.dir.join(name), options).context("making a disk")
+    Disk::create(setting.dir.join(name), options).context("creating a disk")
 }
 
-/// An extent of 51 KiB whose header carries its index. Its other bytes are what its memory
-/// happens to hold: see [`fill_pool`].
+/// An extent of 51 KiB whose header carries its index. Its other bytes are those of its memory: see
+/// [`fill_pool`].
 fn stamped_extent(file: &ExtentFile, index: u64) -> Result<ExtentBuffer> {
     let mut extent = file.buffer(HEADER_BYTES, EXTENT_BYTES - HEADER_BYTES)?;
     extent.header_mut()[..8].copy_from_slice(&index.to_le_bytes());
     Ok(extent)
 }
 
-/// Puts memory with random bytes for `count` extents of a size into the pool of a disk, so that
-/// whoever takes it need not fill it, as [`random_sources`] are not filled again and again either.
+/// Puts memory with random bytes for `count` extents of a size into the pool of a disk, so that its
+/// users need not fill it; [`random_sources`] are not filled again either.
 fn fill_pool(disk: &Disk, extent_bytes: usize, count: usize) -> Result<()> {
     let mut random = fastrand::Rng::with_seed(1);
     let mut extents = Vec::new();

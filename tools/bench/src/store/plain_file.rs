@@ -6,11 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// Makes a plain file, empty.
+/// Creates an empty plain file.
 pub fn create(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create_new(true).open(path);
-    file.with_context(|| format!("making {}", path.display()))
+    file.with_context(|| format!("creating {}", path.display()))
 }
 
 /// Writes pieces one after the other with `pwrite`, `count` in all, then `fdatasync`.

@@ -1,4 +1,4 @@
-//! A subfile filled to a given number of extents, to be written to.
+//! A subfile filled to a given number of extents.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -8,25 +8,25 @@ use pario_store::{Caching, Disk, ExtentFile, NewSubfile, Queue, Request, Subfile
 
 use super::stream::stream;
 
-/// Between neighbours in the beginning there is space for so many new ones, less one.
+/// The distance between neighbouring indices at the beginning, which leaves space for new extents.
 const STEP: u64 = 8;
 
 /// The size of the extents of a subfile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct ExtentShape {
     /// Bytes of the body; there is no header.
     pub body_bytes: usize,
-    /// Bytes that it takes on the disk.
+    /// The bytes of an extent on the disk.
     pub granule_bytes: u32,
 }
 
-impl Shape {
+impl ExtentShape {
     /// An extent takes 4 KiB.
     pub const USUAL: Self = Self { body_bytes: 4_000, granule_bytes: 4_096 };
     /// An extent takes 512 bytes, for disks without much space and for quick runs.
     pub const SMALL: Self = Self { body_bytes: 400, granule_bytes: 512 };
 
-    /// Space for so many extents, with index and journal.
+    /// The space for `extents` extents, with index and journal.
     pub fn bytes_for(self, extents: u64) -> u64 {
         extents * (u64::from(self.granule_bytes) + 100)
     }
@@ -34,20 +34,20 @@ impl Shape {
 
 /// A subfile with extents at every eighth index.
 pub struct Population {
-    /// How many extents it has between turns.
+    /// The number of extents between turns.
     pub extents: u64,
     file: ExtentFile,
-    shape: Shape,
+    shape: ExtentShape,
     random: fastrand::Rng,
 }
 
 impl Population {
-    /// Makes and fills a subfile, with `depth` writes under way.
+    /// Creates and fills a subfile, with `depth` writes under way.
     pub fn fill(
         disk: &Disk,
         queue: &mut Queue,
         depth: usize,
-        shape: Shape,
+        shape: ExtentShape,
         extents: u64,
     ) -> Result<Self> {
         let mut new = NewSubfile::new(SubfileId::data(1, u32::try_from(extents)?));
@@ -80,8 +80,8 @@ impl Population {
         self.write(queue, depth, &indices)
     }
 
-    /// Writes `count` extents to unused indices chosen at random, and brings the index on the disk
-    /// up to date. They are deleted again after the time that counts.
+    /// Writes `count` extents to unused indices chosen at random, and writes a checkpoint. The
+    /// extents are deleted outside of the measured time.
     pub fn insert(&mut self, queue: &mut Queue, depth: usize, count: u64) -> Result<Duration> {
         let room = self.extents * (STEP - 1);
         ensure!(

@@ -1,7 +1,7 @@
 //! Random reads of extents with a fixed number under way, against the same from a plain file.
 //!
-//! Both sides read 52 KiB per request past the page cache and count 51 KiB of it. Ours looks the
-//! extent up, verifies its checksum and hands out its header and body; the peer does nothing with
+//! Both sides read 52 KiB per request past the page cache and count 51 KiB of it. Our side looks
+//! the extent up, verifies its checksum and returns its header and body; the peer does nothing with
 //! the bytes.
 
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use super::{
     EXTENT_BYTES, EXTENT_ON_DISK_BYTES, UNDER_WAY, fill_pool, make_disk, plain_file,
     random_sources, stamped_extent,
 };
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::alternate;
@@ -23,7 +23,7 @@ use crate::turns::alternate;
 const GOAL: f64 = 0.95;
 
 /// Measures `random-read`.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let set_bytes: u64 = setting.choose(2 << 30, 512 << 20);
     let reads: u64 = setting.choose(6_000, 2_000);
     let turns = setting.choose(61, 25);
@@ -44,7 +44,7 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     fill(&mut queue, &file, extents)?;
     let plain_path = setting.dir.join("random-read.plain");
     let mut plain = make_plain(&plain_path, extents * EXTENT_ON_DISK_BYTES as u64)?;
-    setting.settle()?;
+    setting.flush_file_system()?;
 
     let mut our_random = fastrand::Rng::with_seed(3);
     let mut their_random = fastrand::Rng::with_seed(3);
@@ -112,7 +112,7 @@ fn make_plain(path: &std::path::Path, bytes: u64) -> Result<DirectReads> {
     let pieces = bytes.div_ceil(EXTENT_BYTES as u64);
     let file = plain_file::create(path)?;
     plain_file::write_and_sync(&file, &random_sources(UNDER_WAY), pieces)?;
-    // What is in the page cache would be looked at by direct reads, too.
+    // Direct reads would also look for bytes in the page cache.
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
     DirectReads::open(path, UNDER_WAY, u32::try_from(EXTENT_ON_DISK_BYTES)?)
 }

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use pario_store::{Queue, QueueOptions, Reply, Request};
 
-/// A queue with so many requests under way.
+/// Starts a queue with this many requests under way per disk.
 pub fn start_queue(depth_per_disk: usize) -> Result<Queue> {
     let options = QueueOptions { depth_per_disk, ..QueueOptions::default() };
     let queue = Queue::new(options).context("starting a queue")?;
@@ -13,8 +13,8 @@ pub fn start_queue(depth_per_disk: usize) -> Result<Queue> {
     Ok(queue)
 }
 
-/// Sends the requests number 0 to `count` and takes their answers. The queue always has twice as
-/// many as may be under way, so that the disk never waits for us.
+/// Sends the requests 0 to `count` and takes their results. The queue always has twice as many as
+/// may be under way, so that the disk never waits.
 pub fn stream(
     queue: &mut Queue,
     depth_per_disk: usize,

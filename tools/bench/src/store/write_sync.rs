@@ -1,8 +1,8 @@
-//! Writing extents and one sync, against `pwrite` and one `fdatasync`.
+//! Writes of extents and one sync, against `pwrite` and one `fdatasync`.
 //!
-//! The bytes are in memory on both sides before the time counts: in buffers that can go to the
-//! disk on ours, anywhere on theirs. Making and removing files does not count, and what it leaves
-//! to do for the file system is done before the other side begins.
+//! On both sides the bytes are in memory before the time counts: in aligned buffers on ours, at any
+//! address on theirs. Creating and removing files does not count, and the file system finishes that
+//! work before the other side begins.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use super::stream::{start_queue, stream};
 use super::{
     EXTENT_BYTES, UNDER_WAY, fill_pool, make_disk, plain_file, random_sources, stamped_extent,
 };
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::turns::alternate;
@@ -23,8 +23,9 @@ use crate::turns::alternate;
 const GOAL: f64 = 0.85;
 
 /// Measures `write-sync`: a new subfile and a new file in each turn.
-pub fn run_new(setting: &Setting, report: &mut Report) -> Result<()> {
-    let Some(Both { mut ours, theirs }) = Both::make(setting, report, "write-sync")? else {
+pub fn run_new(setting: &RunSettings, report: &mut Report) -> Result<()> {
+    let Some(WriteSides { mut ours, theirs }) = WriteSides::make(setting, report, "write-sync")?
+    else {
         return Ok(());
     };
     let turns = setting.choose(41, 15);
@@ -32,20 +33,20 @@ pub fn run_new(setting: &Setting, report: &mut Report) -> Result<()> {
         turns,
         &mut || {
             let file = ours.create()?;
-            setting.settle()?;
+            setting.flush_file_system()?;
             let elapsed = ours.write(&file)?;
             ours.disk.remove(file.id())?;
             drop(file);
-            setting.settle()?;
+            setting.flush_file_system()?;
             Ok(elapsed)
         },
         &mut || {
             let file = theirs.create()?;
-            setting.settle()?;
+            setting.flush_file_system()?;
             let elapsed = theirs.write(&file)?;
             drop(file);
             fs::remove_file(&theirs.path)?;
-            setting.settle()?;
+            setting.flush_file_system()?;
             Ok(elapsed)
         },
     )?;
@@ -54,8 +55,8 @@ pub fn run_new(setting: &Setting, report: &mut Report) -> Result<()> {
 }
 
 /// Measures `rewrite-sync`: the same extents and the same bytes of a file in each turn.
-pub fn run_again(setting: &Setting, report: &mut Report) -> Result<()> {
-    let Some(mut both) = Both::make(setting, report, "rewrite-sync")? else {
+pub fn run_again(setting: &RunSettings, report: &mut Report) -> Result<()> {
+    let Some(mut both) = WriteSides::make(setting, report, "rewrite-sync")? else {
         return Ok(());
     };
     let turns = setting.choose(41, 15);
@@ -66,11 +67,11 @@ pub fn run_again(setting: &Setting, report: &mut Report) -> Result<()> {
     let comparison = alternate(
         turns,
         &mut || {
-            setting.settle()?;
+            setting.flush_file_system()?;
             both.ours.write(&subfile)
         },
         &mut || {
-            setting.settle()?;
+            setting.flush_file_system()?;
             both.theirs.write(&plain)
         },
     )?;
@@ -81,14 +82,14 @@ pub fn run_again(setting: &Setting, report: &mut Report) -> Result<()> {
 }
 
 /// The two sides.
-struct Both {
-    ours: Ours,
-    theirs: Theirs,
+struct WriteSides {
+    ours: ExtentSide,
+    theirs: PlainSide,
 }
 
-impl Both {
-    /// Prepares them, if there is space.
-    fn make(setting: &Setting, report: &mut Report, name: &str) -> Result<Option<Self>> {
+impl WriteSides {
+    /// Prepares both sides, if there is space.
+    fn make(setting: &RunSettings, report: &mut Report, name: &str) -> Result<Option<Self>> {
         let count = setting.choose(4_096, 1_024);
         if let Some(reason) = setting.lacks_space(6 * count * EXTENT_BYTES as u64)? {
             report.skipped(name, reason);
@@ -96,8 +97,8 @@ impl Both {
         }
         let disk = make_disk(setting, &format!("{name}.disk"), 0)?;
         fill_pool(&disk, EXTENT_BYTES, 2 * UNDER_WAY)?;
-        let ours = Ours { disk, queue: start_queue(UNDER_WAY)?, count, subfiles: 0 };
-        let theirs = Theirs {
+        let ours = ExtentSide { disk, queue: start_queue(UNDER_WAY)?, count, subfiles: 0 };
+        let theirs = PlainSide {
             path: setting.dir.join(format!("{name}.plain")),
             sources: random_sources(2 * UNDER_WAY),
             count,
@@ -107,14 +108,14 @@ impl Both {
 }
 
 /// A disk and a queue.
-struct Ours {
+struct ExtentSide {
     disk: Disk,
     queue: Queue,
     count: u64,
     subfiles: u32,
 }
 
-impl Ours {
+impl ExtentSide {
     fn create(&mut self) -> Result<ExtentFile> {
         self.subfiles += 1;
         let id = SubfileId::data(1, self.subfiles);
@@ -142,13 +143,13 @@ impl Ours {
 }
 
 /// A plain file.
-struct Theirs {
+struct PlainSide {
     path: PathBuf,
     sources: Vec<Vec<u8>>,
     count: u64,
 }
 
-impl Theirs {
+impl PlainSide {
     fn create(&self) -> Result<File> {
         plain_file::create(&self.path)
     }

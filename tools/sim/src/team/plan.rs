@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 use pario_team::simulation::SLOT_BYTES;
-use pario_team::{Call, Reduction};
+use pario_team::{CollectiveCall, Reduction};
 
 /// A team: its machines, its processes, and what its ranks do.
 pub struct Plan {
@@ -30,7 +30,7 @@ pub struct Place {
 /// What a rank calls in a round, and what it tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    pub call: Call,
+    pub call: CollectiveCall,
     pub bytes: Vec<u8>,
 }
 
@@ -83,25 +83,25 @@ fn programs(rng: &mut Rng, size: u32) -> Vec<Vec<Said>> {
     programs
 }
 
-fn any_call(rng: &mut Rng, size: u32) -> Call {
+fn any_call(rng: &mut Rng, size: u32) -> CollectiveCall {
     match rng.u8(0..6) {
-        0 => Call::Barrier,
-        1 => Call::Broadcast { root: rng.u32(0..size), bytes: rng.u64(0..40) },
-        2 => Call::Reduce { reduction: Reduction::Sum, kind: 6, count: rng.u64(0..5) },
-        3 => Call::Allocate,
-        _ => Call::Gather { bytes: 0 },
+        0 => CollectiveCall::Barrier,
+        1 => CollectiveCall::Broadcast { root: rng.u32(0..size), bytes: rng.u64(0..40) },
+        2 => CollectiveCall::Reduce { reduction: Reduction::Sum, kind: 6, count: rng.u64(0..5) },
+        3 => CollectiveCall::Allocate,
+        _ => CollectiveCall::Gather { bytes: 0 },
     }
 }
 
 /// What a rank tells with a call: as much as the call wants, and nobody else the same.
-fn say(rng: &mut Rng, rank: u32, call: Call) -> Said {
+fn say(rng: &mut Rng, rank: u32, call: CollectiveCall) -> Said {
     let (call, len) = match call {
-        Call::Broadcast { root, bytes } => (call, if root == rank { bytes } else { 0 }),
-        Call::Reduce { count, .. } => (call, count * 8),
-        Call::Gather { .. } => {
+        CollectiveCall::Broadcast { root, bytes } => (call, if root == rank { bytes } else { 0 }),
+        CollectiveCall::Reduce { count, .. } => (call, count * 8),
+        CollectiveCall::Gather { .. } => {
             let is_large = rng.u16(0..2000) == 0;
             let bytes = if is_large { SLOT_BYTES as u64 } else { rng.u64(0..40) };
-            (Call::Gather { bytes }, bytes)
+            (CollectiveCall::Gather { bytes }, bytes)
         }
         other => (other, 0),
     };

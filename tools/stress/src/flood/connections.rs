@@ -1,4 +1,4 @@
-//! Floods that never come as far as a request: bare sockets.
+//! Floods of bare connections, which never send a request.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -7,26 +7,26 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-/// The connections that one flood holds at once.
-const HELD: usize = 200;
+/// Connections that one flood holds at once.
+const CONNECTIONS: usize = 200;
 
-/// How long a read or write of a flood may take.
-const WAIT: Duration = Duration::from_millis(50);
+/// The time limit of a write, and the pause between two rounds.
+const PAUSE: Duration = Duration::from_millis(50);
 
-/// Connects and says nothing.
+/// Connects and sends nothing.
 pub fn stay_silent(socket: &Path, end: Instant) -> Result<String> {
     hold(socket, end, |_| Vec::new())
 }
 
-/// Connects and sends the beginning of a handshake, of any length.
-pub fn shake_half_a_hand(socket: &Path, end: Instant) -> Result<String> {
+/// Connects and sends up to 96 random bytes in place of a handshake.
+pub fn send_half_handshakes(socket: &Path, end: Instant) -> Result<String> {
     hold(socket, end, |number| {
         let len = number % 97;
         (0..len).map(|_| fastrand::u8(..)).collect()
     })
 }
 
-/// Connects and sends what would be packets of absurd sizes.
+/// Connects and sends packet headers of absurd sizes.
 pub fn send_oversized(socket: &Path, end: Instant) -> Result<String> {
     hold(socket, end, |number| {
         let mut bytes = vec![0xff; 64 << 10];
@@ -38,8 +38,8 @@ pub fn send_oversized(socket: &Path, end: Instant) -> Result<String> {
     })
 }
 
-/// Connects to the socket for descriptors and sends requests that are none.
-pub fn bother_descriptors(socket: &Path, end: Instant) -> Result<String> {
+/// Connects to the descriptor socket and sends invalid requests.
+pub fn send_to_descriptor_socket(socket: &Path, end: Instant) -> Result<String> {
     let mut path = socket.to_owned().into_os_string();
     path.push("-files");
     hold(path.as_ref(), end, |number| {
@@ -50,24 +50,24 @@ pub fn bother_descriptors(socket: &Path, end: Instant) -> Result<String> {
     })
 }
 
-/// Holds connections that send something, and replaces those that were ended.
+/// Holds connections that have sent some bytes, and replaces those that the node has closed.
 fn hold(socket: &Path, end: Instant, bytes: impl Fn(usize) -> Vec<u8>) -> Result<String> {
-    let (mut made, mut refused, mut ended) = (0, 0, 0);
+    let (mut opened, mut refused, mut closed) = (0, 0, 0);
     let mut held: Vec<UnixStream> = Vec::new();
     while Instant::now() < end {
-        if held.len() < HELD {
+        if held.len() < CONNECTIONS {
             match UnixStream::connect(socket) {
                 Ok(mut stream) => {
-                    stream.set_write_timeout(Some(WAIT))?;
-                    // The node may end it at any moment.
-                    let _ = stream.write_all(&bytes(made));
+                    stream.set_write_timeout(Some(PAUSE))?;
+                    // The node may close the connection at any time.
+                    let _ = stream.write_all(&bytes(opened));
                     stream.set_nonblocking(true)?;
                     held.push(stream);
-                    made += 1;
+                    opened += 1;
                 }
                 Err(_) => {
                     refused += 1;
-                    std::thread::sleep(WAIT);
+                    std::thread::sleep(PAUSE);
                 }
             }
             continue;
@@ -78,10 +78,10 @@ fn hold(socket: &Path, end: Instant, bytes: impl Fn(usize) -> Vec<u8>) -> Result
             Ok(_) => true,
             Err(error) => error.kind() == ErrorKind::WouldBlock,
         });
-        ended += before - held.len();
-        // The oldest ones make room, so that new ones keep coming.
+        closed += before - held.len();
+        // The oldest connections make room for new ones.
         held.drain(..(held.len() / 4).min(held.len()));
-        std::thread::sleep(WAIT);
+        std::thread::sleep(PAUSE);
     }
-    Ok(format!("{made} connections made, {refused} refused, {ended} ended by the node"))
+    Ok(format!("{opened} connections opened, {refused} refused, {closed} closed by the node"))
 }

@@ -13,36 +13,36 @@ use anyhow::{Context, Result, bail};
 /// The user and group of the floods, if this program runs as root: those of `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// One way to harm a node.
+/// A flood: one kind of load that must not harm a node.
 pub struct Flood {
-    /// How it is called.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// Does it until a time; what it has done.
+    /// Floods a socket until a time, and returns a report.
     run: fn(&Path, Instant) -> Result<String>,
 }
 
 /// All floods.
 pub const FLOODS: &[Flood] = &[
     Flood { name: "silent-connections", run: connections::stay_silent },
-    Flood { name: "half-handshakes", run: connections::shake_half_a_hand },
+    Flood { name: "half-handshakes", run: connections::send_half_handshakes },
     Flood { name: "oversized-packets", run: connections::send_oversized },
-    Flood { name: "descriptor-socket", run: connections::bother_descriptors },
-    Flood { name: "questions", run: requests::ask_much },
-    Flood { name: "handles", run: requests::open_much },
-    Flood { name: "locks", run: requests::lock_much },
-    Flood { name: "numbers", run: requests::claim_much },
+    Flood { name: "descriptor-socket", run: connections::send_to_descriptor_socket },
+    Flood { name: "questions", run: requests::send_requests },
+    Flood { name: "handles", run: requests::open_files },
+    Flood { name: "locks", run: requests::take_locks },
+    Flood { name: "numbers", run: requests::claim_resources },
 ];
 
-/// The names of all floods, for people.
+/// The names of all floods, for messages.
 pub fn names() -> String {
     let names: Vec<&str> = FLOODS.iter().map(|flood| flood.name).collect();
     names.join(", ")
 }
 
-/// Floods a node until a time, and says what was done.
+/// Runs a flood until a time, and prints its report.
 pub fn run(name: &str, socket: &Path, end: Instant) -> Result<()> {
     let Some(flood) = FLOODS.iter().find(|flood| flood.name == name) else {
-        bail!("there is no flood {name}: {}", names());
+        bail!("no flood is called {name}; the floods are: {}", names());
     };
     println!("{}", (flood.run)(socket, end)?);
     Ok(())
@@ -74,14 +74,13 @@ impl FloodProcess {
         Ok(Self { name: name.to_owned(), process, deadline })
     }
 
-    /// Waits for its end, which it brings about itself; what it says.
+    /// Waits for the end of the flood, and returns its report. Kills it after its deadline.
     pub fn finish(mut self) -> String {
         while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < self.deadline {
             std::thread::sleep(Duration::from_millis(10));
         }
         let _ = self.process.kill();
-        let said = self.process.wait_with_output();
-        let text = match said {
+        let text = match self.process.wait_with_output() {
             Ok(output) if output.status.success() => output.stdout,
             Ok(output) => output.stderr,
             Err(error) => error.to_string().into_bytes(),

@@ -1,4 +1,4 @@
-//! Floods of requests by a client that has said hello.
+//! Floods of requests, by a client that has completed the handshake.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,31 +17,31 @@ use crate::honest::TARGET;
 /// Requests of one flood that are under way at once.
 const BATCH: u64 = 1_000;
 
-/// How long a flood that was refused waits before it tries again.
+/// The pause of a flood that the node has refused.
 const REFUSED_PAUSE: Duration = Duration::from_millis(20);
 
 /// A client of the flooding user.
-struct Client {
-    asker: RpcClient<NodeProtocol>,
+struct FloodClient {
+    rpc: RpcClient<NodeProtocol>,
     space: Space,
 }
 
-/// What has come of the requests of a flood.
+/// The results of the requests of a flood.
 #[derive(Default)]
-struct Counts {
+struct FloodCounts {
     done: u64,
     refused: u64,
     /// The text of one refusal by a limit.
     limit: Option<String>,
 }
 
-impl Client {
+impl FloodClient {
     fn connect(socket: &Path) -> Result<Self> {
         let name = format!("flood {}", SpaceId::random());
         let builder = Space::builder(&name).admit_any_user(true);
         let space = builder.join(&Address::unix(socket)).build()?;
-        let asker = RpcClient::open(&space, "requests", Duration::from_secs(20))?;
-        let client = Self { asker, space };
+        let rpc = RpcClient::open(&space, "requests", Duration::from_secs(20))?;
+        let client = Self { rpc, space };
         let identity = Identity { uid: 0, gids: vec![0] };
         let hello = Request::Hello {
             version: PROTOCOL_VERSION,
@@ -51,18 +51,18 @@ impl Client {
         };
         match client.start(hello)?.wait()?.result? {
             Reply::Welcome { .. } => Ok(client),
-            other => bail!("the node said {other:?}"),
+            other => bail!("the node replied with {other:?}"),
         }
     }
 
     fn start(&self, request: Request) -> Result<PendingReply<NodeProtocol>> {
-        Ok(self.asker.start(RequestMessage { request, data: Vec::new() })?)
+        Ok(self.rpc.start(RequestMessage { request, data: Vec::new() })?)
     }
 
-    /// Asks a batch of requests, and waits for all answers.
-    fn batch(&self, counts: &mut Counts, request: impl Fn(u64) -> Request) -> Result<()> {
-        let asked: Vec<_> = (0..BATCH).map(|number| self.start(request(number))).collect();
-        for pending in asked {
+    /// Sends a batch of requests, and waits for all replies.
+    fn batch(&self, counts: &mut FloodCounts, request: impl Fn(u64) -> Request) -> Result<()> {
+        let started: Vec<_> = (0..BATCH).map(|number| self.start(request(number))).collect();
+        for pending in started {
             match pending?.wait()?.result {
                 Ok(_) => counts.done += 1,
                 Err(failure) => {
@@ -79,20 +79,20 @@ impl Client {
     fn open(&self) -> Result<u64> {
         match self.start(open())?.wait()?.result? {
             Reply::Opened(opened) => Ok(opened.handle),
-            other => bail!("the node said {other:?}"),
+            other => bail!("the node replied with {other:?}"),
         }
     }
 }
 
-impl Drop for Client {
+impl Drop for FloodClient {
     fn drop(&mut self) {
         self.space.close();
     }
 }
 
-impl Counts {
-    fn told(self) -> String {
-        let limit = self.limit.map_or_else(String::new, |limit| format!(" (such as: {limit})"));
+impl FloodCounts {
+    fn to_line(self) -> String {
+        let limit = self.limit.map_or_else(String::new, |limit| format!(" (for example: {limit})"));
         format!("{} requests done, {} refused{limit}", self.done, self.refused)
     }
 }
@@ -102,24 +102,24 @@ fn open() -> Request {
     Request::Namespace(NamespaceRequest::Open { path, access: Access::READ })
 }
 
-/// Asks cheap questions.
-pub fn ask_much(socket: &Path, end: Instant) -> Result<String> {
-    let client = Client::connect(socket)?;
-    let mut counts = Counts::default();
+/// Sends cheap requests.
+pub fn send_requests(socket: &Path, end: Instant) -> Result<String> {
+    let client = FloodClient::connect(socket)?;
+    let mut counts = FloodCounts::default();
     while Instant::now() < end {
         client.batch(&mut counts, |number| match number % 50 {
             0 => Request::Status,
             _ => Request::Map,
         })?;
     }
-    Ok(counts.told())
+    Ok(counts.to_line())
 }
 
-/// Opens files and closes none, until the client is refused for a while; then it comes again.
-pub fn open_much(socket: &Path, end: Instant) -> Result<String> {
-    let mut counts = Counts::default();
+/// Opens files and closes none, far beyond the limit of a user; then it connects again.
+pub fn open_files(socket: &Path, end: Instant) -> Result<String> {
+    let mut counts = FloodCounts::default();
     while Instant::now() < end {
-        let client = Client::connect(socket)?;
+        let client = FloodClient::connect(socket)?;
         for _ in 0..25 {
             client.batch(&mut counts, |_| open())?;
             if Instant::now() >= end {
@@ -127,15 +127,15 @@ pub fn open_much(socket: &Path, end: Instant) -> Result<String> {
             }
         }
     }
-    Ok(counts.told())
+    Ok(counts.to_line())
 }
 
-/// Locks every second byte, and waits for locks.
-pub fn lock_much(socket: &Path, end: Instant) -> Result<String> {
-    let mut counts = Counts::default();
+/// Locks every second byte of a file.
+pub fn take_locks(socket: &Path, end: Instant) -> Result<String> {
+    let mut counts = FloodCounts::default();
     while Instant::now() < end {
-        let client = Client::connect(socket)?;
-        // Another flood of this user may have taken all that a user can open.
+        let client = FloodClient::connect(socket)?;
+        // Another flood of this user may hold all handles of the user.
         let handle = match client.open() {
             Ok(handle) => handle,
             Err(_) => {
@@ -156,15 +156,15 @@ pub fn lock_much(socket: &Path, end: Instant) -> Result<String> {
             }
         }
     }
-    Ok(counts.told())
+    Ok(counts.to_line())
 }
 
-/// Claims huge groups, far rounds and long lists.
-pub fn claim_much(socket: &Path, end: Instant) -> Result<String> {
-    let mut counts = Counts::default();
+/// Claims huge jobs, distant rounds and long lists.
+pub fn claim_resources(socket: &Path, end: Instant) -> Result<String> {
+    let mut counts = FloodCounts::default();
     let mut waiting = 0;
     while Instant::now() < end {
-        let client = Client::connect(socket)?;
+        let client = FloodClient::connect(socket)?;
         let mut kept = Vec::new();
         for job in 0..20 {
             for round in [0, 1, ROUNDS_LIMIT - 1] {
@@ -183,10 +183,10 @@ pub fn claim_much(socket: &Path, end: Instant) -> Result<String> {
             counts.done += u64::from(client.start(Request::Jobs)?.wait()?.result.is_ok());
         }
     }
-    Ok(format!("{} and {waiting} that waited", counts.told()))
+    Ok(format!("{}, {waiting} left waiting", counts.to_line()))
 }
 
-/// A request with numbers at random, many of them extreme.
+/// A request with random numbers, many of them extreme.
 fn claim(number: u64) -> Request {
     let long = || fastrand::u64(..) >> fastrand::u32(0..64);
     let short = || fastrand::u32(..) >> fastrand::u32(0..32);

@@ -2,14 +2,14 @@
 
 /// The last command of a line, up to the cursor.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Line {
+pub struct CompletionLine {
     /// The complete words.
     pub words: Vec<String>,
     /// The word at the cursor.
     pub current: String,
 }
 
-impl Line {
+impl CompletionLine {
     /// Splits a line. An open quote belongs to the word at the cursor.
     pub fn parse(text: &str) -> Self {
         let mut line = Self::default();
@@ -65,7 +65,7 @@ mod tests {
             ("cd x && pario rm ''  /", &["pario", "rm", ""], "/"),
             ("", &[], ""),
         ] {
-            let line = Line::parse(text);
+            let line = CompletionLine::parse(text);
             assert_eq!(line.words, words, "{text}");
             assert_eq!(line.current, current, "{text}");
         }

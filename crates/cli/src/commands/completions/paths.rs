@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::{Command, CommandFactory};
 use pario::FileKind;
 
-use super::line::Line;
+use super::line::CompletionLine;
 use crate::arguments::{Arguments, GlobalOptions};
 use crate::{paths, reach, terminal};
 
@@ -87,7 +87,7 @@ fn matching_paths(typed: &ParsedLine) -> Option<Vec<String>> {
 
 /// Parses a line; returns `None` if it does not call this program.
 fn parse_line(line: &str) -> Option<ParsedLine> {
-    let line = Line::parse(line);
+    let line = CompletionLine::parse(line);
     let is_setting = |word: &&String| word.split_once('=').is_some_and(|(name, _)| is_name(name));
     let mut words = line.words.iter().skip_while(is_setting);
     let program = Path::new(words.next()?);

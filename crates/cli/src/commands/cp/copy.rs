@@ -14,10 +14,10 @@ use pario_image::archive::{ARCHIVE_HEAD_BYTES, is_archive};
 use super::Flags;
 use super::direction::Location;
 use super::partial::SourceVersion;
-use super::pipe::{self, ByteRange, Source};
+use super::pipe::{self, PipedRange, Source};
 use super::plan::CopyItem;
 use super::progress::Progress;
-use super::target::Target;
+use super::target::CopyTarget;
 use crate::amounts::size;
 use crate::interrupt::{Interrupt, Interrupted};
 
@@ -68,14 +68,14 @@ impl Copier<'_> {
     fn copy_bytes(&self, item: &CopyItem, source: Source) -> anyhow::Result<(u64, u64)> {
         let version = item.version().filter(|version| version.len >= CONTINUED_BYTES);
         let (mut target, start) = match version {
-            Some(version) => Target::resume(self.cluster, self.flags, item, version)?,
-            None => (Target::begin(self.cluster, self.flags, item)?, 0),
+            Some(version) => CopyTarget::resume(self.cluster, self.flags, item, version)?,
+            None => (CopyTarget::begin(self.cluster, self.flags, item)?, 0),
         };
         let source = if start > 0 { self.source(&item.from, start)? } else { source };
         self.progress.advance(start);
         let mut hasher = (self.flags.verify && start == 0).then(Hasher::new);
         let (mut moved, mut marked) = (start, start);
-        let part = ByteRange { offset: start, length: None, expected: item.len };
+        let part = PipedRange { offset: start, length: None, expected: item.len };
         let copied = pipe::run(source, part, self.interrupt, |piece| {
             target.write(piece, moved)?;
             if let Some(hasher) = &mut hasher {
@@ -182,7 +182,7 @@ impl Copier<'_> {
 
     fn hash(&self, source: Source, len: Option<u64>) -> anyhow::Result<Hash> {
         let mut hasher = Hasher::new();
-        pipe::run(source, ByteRange::whole(len), self.interrupt, |piece| {
+        pipe::run(source, PipedRange::whole(len), self.interrupt, |piece| {
             hasher.update(piece);
             Ok(())
         })?;

@@ -9,7 +9,7 @@ use anyhow::Context;
 use pario::Cluster;
 
 use super::direction::Location;
-use super::plan::Directory;
+use super::plan::PlannedDirectory;
 
 /// Permissions of a new directory in the cluster.
 const NEW_MODE: u32 = 0o755;
@@ -18,7 +18,7 @@ const WHILE_COPYING: u32 = 0o700;
 
 /// Creates a directory and its parents; returns whether it is new. The owner can write to it until
 /// all files are in it.
-pub fn make(cluster: &Cluster, directory: &Directory) -> anyhow::Result<bool> {
+pub fn make(cluster: &Cluster, directory: &PlannedDirectory) -> anyhow::Result<bool> {
     let mode = directory.mode.map(|mode| mode | WHILE_COPYING);
     match &directory.to {
         Location::Stream => Ok(false),
@@ -55,7 +55,11 @@ pub fn make(cluster: &Cluster, directory: &Directory) -> anyhow::Result<bool> {
 }
 
 /// Gives a new directory the permissions of its source, and the time if times are kept.
-pub fn finish(cluster: &Cluster, directory: &Directory, keeps_times: bool) -> anyhow::Result<()> {
+pub fn finish(
+    cluster: &Cluster,
+    directory: &PlannedDirectory,
+    keeps_times: bool,
+) -> anyhow::Result<()> {
     let changed_mode = directory.mode.filter(|mode| mode | WHILE_COPYING != *mode);
     let time = directory.modified_ns.filter(|_| keeps_times);
     match &directory.to {

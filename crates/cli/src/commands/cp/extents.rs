@@ -10,11 +10,11 @@ use pario::FilePath;
 use pario_image::ImageError;
 use pario_image::archive::{ArchivePlacement, copy_file, digest, read_archive, write_archive};
 
-use super::DiskChoice;
+use super::DiskArgument;
 use super::copy::Copier;
 use super::direction::Location;
 use super::plan::CopyItem;
-use super::target::Target;
+use super::target::CopyTarget;
 use crate::exit::UsageError;
 use crate::unfinished_file::UnfinishedFile;
 
@@ -104,7 +104,7 @@ impl Copier<'_> {
 
     fn export_archive(&self, item: &CopyItem, from: &FilePath) -> anyhow::Result<u64> {
         let source = self.cluster.open(from.as_str())?;
-        let target = Target::begin(self.cluster, self.flags, item)?;
+        let target = CopyTarget::begin(self.cluster, self.flags, item)?;
         let mut output = TargetWriter { target, offset: 0, hasher: Hasher::new() };
         let name = item.to.to_string();
         let written = {
@@ -154,8 +154,8 @@ impl Copier<'_> {
     fn placement(&self, item: &CopyItem) -> anyhow::Result<ArchivePlacement> {
         let disks = match &self.flags.disks {
             None => None,
-            Some(DiskChoice::Count(count)) => Some(*count),
-            Some(DiskChoice::These(_)) => {
+            Some(DiskArgument::Count(count)) => Some(*count),
+            Some(DiskArgument::These(_)) => {
                 let text = format!(
                     "{}: --disks must be a number for an image or volume, not a list",
                     item.from
@@ -175,7 +175,7 @@ impl Copier<'_> {
 
 /// Writes to a target sequentially.
 struct TargetWriter<'c> {
-    target: Target<'c>,
+    target: CopyTarget<'c>,
     offset: u64,
     hasher: Hasher,
 }

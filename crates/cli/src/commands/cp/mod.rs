@@ -35,7 +35,7 @@ use crate::{paths, reach};
 use copy::Copier;
 use direction::Location;
 use links::LinkPolicy;
-use plan::{CopyFailure, CopyItem, Plan, Planner};
+use plan::{CopyFailure, CopyItem, CopyPlan, Planner};
 use progress::Progress;
 use report::CopyReport;
 
@@ -101,7 +101,7 @@ pub struct Flags {
 
     /// Disks of new files in the cluster: a number, or a list such as a/disk0,b/disk1
     #[arg(long, value_name = "N|LIST", value_parser = parse_disks)]
-    pub disks: Option<DiskChoice>,
+    pub disks: Option<DiskArgument>,
 
     /// Store archives of images and volumes as plain bytes
     #[arg(long)]
@@ -129,7 +129,7 @@ impl Flags {
 
 /// The disks of new files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DiskChoice {
+pub enum DiskArgument {
     /// A number of disks.
     Count(u32),
     /// Named or numbered disks.
@@ -259,7 +259,11 @@ fn sync_local(files: &[CopyItem]) -> anyhow::Result<()> {
 }
 
 /// Prints the result and returns the error that decides the exit code.
-fn report(copied: anyhow::Result<()>, mut outcome: CopyReport, plan: &Plan) -> anyhow::Result<()> {
+fn report(
+    copied: anyhow::Result<()>,
+    mut outcome: CopyReport,
+    plan: &CopyPlan,
+) -> anyhow::Result<()> {
     let attempted = plan.files.len() + outcome.failures.len();
     if let Err(error) = copied {
         if !error.is::<Interrupted>() {
@@ -290,7 +294,7 @@ fn report(copied: anyhow::Result<()>, mut outcome: CopyReport, plan: &Plan) -> a
     Err(AlreadyReported(FAILED).into())
 }
 
-fn begin(plan: &Plan, is_quiet: bool) -> Progress {
+fn begin(plan: &CopyPlan, is_quiet: bool) -> Progress {
     let name = match &plan.files[..] {
         [file] => copy::short_name(&file.from),
         files => count(files.len() as u64, "file"),
@@ -299,18 +303,18 @@ fn begin(plan: &Plan, is_quiet: bool) -> Progress {
     Progress::begin(&name, bytes, is_quiet)
 }
 
-fn parse_disks(text: &str) -> Result<DiskChoice, String> {
+fn parse_disks(text: &str) -> Result<DiskArgument, String> {
     if let Ok(count) = text.parse() {
         return match count {
             0 => Err("a file needs at least one disk".to_owned()),
-            count => Ok(DiskChoice::Count(count)),
+            count => Ok(DiskArgument::Count(count)),
         };
     }
     let names: Vec<_> = text.split(',').map(|name| name.trim().to_owned()).collect();
     if names.iter().any(String::is_empty) {
         return Err("it is neither a number nor a list such as a/disk0,b/disk1".to_owned());
     }
-    Ok(DiskChoice::These(names))
+    Ok(DiskArgument::These(names))
 }
 
 #[cfg(test)]
@@ -320,9 +324,9 @@ mod tests {
     #[test]
     fn disks_are_a_number_or_a_list() {
         let these = |names: &[&str]| {
-            Ok(DiskChoice::These(names.iter().map(|name| (*name).to_owned()).collect()))
+            Ok(DiskArgument::These(names.iter().map(|name| (*name).to_owned()).collect()))
         };
-        assert_eq!(parse_disks("3"), Ok(DiskChoice::Count(3)));
+        assert_eq!(parse_disks("3"), Ok(DiskArgument::Count(3)));
         assert_eq!(parse_disks("a/disk0, b/disk1"), these(&["a/disk0", "b/disk1"]));
         assert_eq!(parse_disks("0,1"), these(&["0", "1"]));
         for text in ["", "0", ",", "a,,b", "a,"] {

@@ -34,7 +34,7 @@ pub enum Source {
 
 /// A range of a source.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ByteRange {
+pub struct PipedRange {
     /// First byte; only cluster files can begin elsewhere than at 0.
     pub offset: u64,
     /// Most bytes; `None` reads to the end.
@@ -43,7 +43,7 @@ pub struct ByteRange {
     pub expected: Option<u64>,
 }
 
-impl ByteRange {
+impl PipedRange {
     /// Returns the range of a whole source.
     pub fn whole(expected: Option<u64>) -> Self {
         Self { offset: 0, length: None, expected }
@@ -64,7 +64,7 @@ impl ByteRange {
 /// asks to stop, a read under way is abandoned.
 pub fn run(
     source: Source,
-    part: ByteRange,
+    part: PipedRange,
     interrupt: &Interrupt,
     mut take: impl FnMut(&[u8]) -> anyhow::Result<()>,
 ) -> anyhow::Result<u64> {
@@ -105,7 +105,7 @@ enum ReadAheadError {
 
 fn read_ahead(
     mut source: Source,
-    part: ByteRange,
+    part: PipedRange,
     full: &SyncSender<Result<Vec<u8>, ReadAheadError>>,
     empty: &Receiver<Vec<u8>>,
 ) {
@@ -163,7 +163,7 @@ mod tests {
         let bytes: Vec<u8> = (0..9_000_000_u32).map(|i| (i % 251) as u8).collect();
         for length in [None, Some(0), Some(1), Some(8_999_999), Some(1 << 40)] {
             let mut taken = Vec::new();
-            let part = ByteRange { length, ..ByteRange::default() };
+            let part = PipedRange { length, ..PipedRange::default() };
             let count = run(stream(&bytes), part, &Interrupt::default(), |piece| {
                 taken.extend_from_slice(piece);
                 Ok(())
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn pieces_fit_the_file() {
-        let bytes = |length| ByteRange::whole(length).piece_bytes();
+        let bytes = |length| PipedRange::whole(length).piece_bytes();
         assert_eq!(bytes(None), 4 << 20);
         assert_eq!(bytes(Some(3)), 64 << 10);
         assert_eq!(bytes(Some(100_000)), 100_000);
@@ -187,19 +187,19 @@ mod tests {
 
     #[test]
     fn an_error_on_either_side_ends_it() {
-        let refused = run(stream(&[1; 10]), ByteRange::default(), &Interrupt::default(), |_| {
+        let refused = run(stream(&[1; 10]), PipedRange::default(), &Interrupt::default(), |_| {
             bail!("the disk is full")
         });
         assert_eq!(refused.unwrap_err().to_string(), "the disk is full");
 
-        struct Broken;
-        impl Read for Broken {
+        struct PipeFailure;
+        impl Read for PipeFailure {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
                 Err(io::Error::other("the disk is gone"))
             }
         }
-        let source = Source::Stream(Box::new(Broken));
-        let refused = run(source, ByteRange::default(), &Interrupt::default(), |_| Ok(()));
+        let source = Source::Stream(Box::new(PipeFailure));
+        let refused = run(source, PipedRange::default(), &Interrupt::default(), |_| Ok(()));
         assert_eq!(refused.unwrap_err().to_string(), "the disk is gone");
     }
 }

@@ -20,11 +20,11 @@ use crate::interrupt::{Interrupt, Interrupted};
 
 /// Everything that a copy will do.
 #[derive(Debug, Default)]
-pub struct Plan {
+pub struct CopyPlan {
     /// The named sources and their targets.
     pub roots: Vec<(Location, Location)>,
     /// Directories to create, parents first.
-    pub directories: Vec<Directory>,
+    pub directories: Vec<PlannedDirectory>,
     /// Files to copy.
     pub files: Vec<CopyItem>,
     /// Files that are not copied on purpose.
@@ -35,7 +35,7 @@ pub struct Plan {
 
 /// A directory to create.
 #[derive(Debug)]
-pub struct Directory {
+pub struct PlannedDirectory {
     /// The directory itself.
     pub to: Location,
     /// Permissions of its source, if it has one.
@@ -120,12 +120,12 @@ impl Planner<'_> {
         sources: &[Location],
         target: &Location,
         is_marked: bool,
-    ) -> anyhow::Result<Plan> {
-        let mut plan = Plan::default();
+    ) -> anyhow::Result<CopyPlan> {
+        let mut plan = CopyPlan::default();
         let is_there = self.is_directory(target)?;
         let is_directory = is_there || is_marked;
         if is_marked && !is_there {
-            let directory = Directory { to: target.clone(), mode: None, modified_ns: None };
+            let directory = PlannedDirectory { to: target.clone(), mode: None, modified_ns: None };
             plan.directories.push(directory);
         }
         if sources.len() > 1 && !is_directory && *target != Location::Stream {
@@ -152,7 +152,7 @@ impl Planner<'_> {
         Ok(plan)
     }
 
-    fn add(&self, plan: &mut Plan, source: &Location, to: Location) -> anyhow::Result<()> {
+    fn add(&self, plan: &mut CopyPlan, source: &Location, to: Location) -> anyhow::Result<()> {
         if *source == to && *source != Location::Stream {
             return Err(UsageError(format!("{source}: cannot copy it to itself")).into());
         }
@@ -173,7 +173,7 @@ impl Planner<'_> {
         }
     }
 
-    fn add_local(&self, plan: &mut Plan, path: &Path, to: Location) -> anyhow::Result<()> {
+    fn add_local(&self, plan: &mut CopyPlan, path: &Path, to: Location) -> anyhow::Result<()> {
         let shown = || path.display().to_string();
         if self.flags.links() == LinkPolicy::Never
             && path.symlink_metadata().with_context(shown)?.is_symlink()
@@ -217,7 +217,7 @@ impl Planner<'_> {
     /// Adds an entry of a local directory.
     fn add_entry(
         &self,
-        plan: &mut Plan,
+        plan: &mut CopyPlan,
         directory: &LocalDirectory,
         path: &Path,
         waiting: &mut Vec<LocalDirectory>,
@@ -256,7 +256,7 @@ impl Planner<'_> {
 
     fn add_from_cluster(
         &self,
-        plan: &mut Plan,
+        plan: &mut CopyPlan,
         path: &FilePath,
         to: Location,
     ) -> anyhow::Result<()> {
@@ -292,7 +292,7 @@ impl Planner<'_> {
     /// Adds the entries of a directory in the cluster.
     fn add_listed(
         &self,
-        plan: &mut Plan,
+        plan: &mut CopyPlan,
         directory: &FilePath,
         to: &Location,
         waiting: &mut Vec<(FilePath, Location)>,
@@ -325,7 +325,7 @@ impl Planner<'_> {
     /// Removes the files from the plan that `-n` and `--update` leave unchanged.
     fn leave_out_existing(
         &self,
-        plan: &mut Plan,
+        plan: &mut CopyPlan,
         existing: &mut ExistingFiles<'_>,
     ) -> anyhow::Result<()> {
         if !self.flags.no_clobber && !self.flags.update {
@@ -375,7 +375,7 @@ impl Planner<'_> {
 
 /// Records a failure and continues, unless the user asked to stop.
 fn fail(
-    plan: &mut Plan,
+    plan: &mut CopyPlan,
     from: Location,
     to: Option<Location>,
     error: anyhow::Error,
@@ -387,7 +387,7 @@ fn fail(
     Ok(())
 }
 
-fn skip(plan: &mut Plan, from: Location, reason: SkipReason) {
+fn skip(plan: &mut CopyPlan, from: Location, reason: SkipReason) {
     plan.skipped.push(Skipped { from, reason });
 }
 
@@ -434,14 +434,14 @@ fn local_item(path: &Path, to: Location, known: &fs::Metadata) -> CopyItem {
     }
 }
 
-fn local_directory(to: &Location, known: &fs::Metadata) -> Directory {
+fn local_directory(to: &Location, known: &fs::Metadata) -> PlannedDirectory {
     let (mode, modified_ns) = (known.permissions().mode() & 0o1777, nanoseconds(known));
-    Directory { to: to.clone(), mode: Some(mode), modified_ns: Some(modified_ns) }
+    PlannedDirectory { to: to.clone(), mode: Some(mode), modified_ns: Some(modified_ns) }
 }
 
-fn cluster_directory(to: &Location, record: &pario::FileRecord) -> Directory {
+fn cluster_directory(to: &Location, record: &pario::FileRecord) -> PlannedDirectory {
     let (mode, modified_ns) = (record.mode & 0o1777, record.changed_ns);
-    Directory { to: to.clone(), mode: Some(mode), modified_ns: Some(modified_ns) }
+    PlannedDirectory { to: to.clone(), mode: Some(mode), modified_ns: Some(modified_ns) }
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ use pario_image::archive::is_archive;
 use super::copy::{CopiedFile, Copier};
 use super::direction::Location;
 use super::plan::CopyItem;
-use super::target::Target;
-use super::{DiskChoice, SMALL_BYTES};
+use super::target::CopyTarget;
+use super::{DiskArgument, SMALL_BYTES};
 
 /// Concurrent writers of files that cannot be written in one batch request.
 const CONCURRENT_WRITES: usize = 8;
@@ -134,8 +134,8 @@ impl Copier<'_> {
         }
         options = match &self.flags.disks {
             None => options,
-            Some(DiskChoice::Count(count)) => options.disk_count(*count),
-            Some(DiskChoice::These(names)) => options.disks(names.iter().cloned()),
+            Some(DiskArgument::Count(count)) => options.disk_count(*count),
+            Some(DiskArgument::These(names)) => options.disks(names.iter().cloned()),
         };
         options.write_files(&files)
     }
@@ -176,7 +176,7 @@ impl Copier<'_> {
             let bytes = self.import_archive(item, &mut Cursor::new(bytes))?;
             return Ok(CopiedFile { bytes, continued_at: 0, took: began.elapsed() });
         }
-        let mut target = Target::begin(self.cluster, self.flags, item)?;
+        let mut target = CopyTarget::begin(self.cluster, self.flags, item)?;
         match target.write(&bytes, 0) {
             Ok(()) => target.finish(item)?,
             Err(error) => {

@@ -18,11 +18,11 @@ use super::copy::CONTINUED_BYTES;
 use super::direction::Location;
 use super::partial::{self, SourceVersion};
 use super::plan::CopyItem;
-use super::{DiskChoice, Flags};
+use super::{DiskArgument, Flags};
 use crate::owners;
 
 /// The target of a copy.
-pub struct Target<'c> {
+pub struct CopyTarget<'c> {
     cluster: &'c Cluster,
     flags: &'c Flags,
     file: TargetFile,
@@ -44,7 +44,7 @@ enum TargetFile {
     Local { file: fs::File, name: PathBuf, to: PathBuf, is_durable: bool },
 }
 
-impl<'c> Target<'c> {
+impl<'c> CopyTarget<'c> {
     /// Begins a new file that will replace an existing target.
     pub fn begin(cluster: &'c Cluster, flags: &'c Flags, item: &CopyItem) -> anyhow::Result<Self> {
         let file = match &item.to {
@@ -341,8 +341,8 @@ fn begin_in_cluster(
             options = options.layout(layout.clone());
         }
         (_, None) => {}
-        (_, Some(DiskChoice::Count(count))) => options = options.disk_count(*count),
-        (_, Some(DiskChoice::These(names))) => options = options.disks(names.iter().cloned()),
+        (_, Some(DiskArgument::Count(count))) => options = options.disk_count(*count),
+        (_, Some(DiskArgument::These(names))) => options = options.disks(names.iter().cloned()),
     }
     if let Some(unit) = flags.unit {
         options = options.unit(unit);
@@ -433,7 +433,7 @@ mod tests {
             let entries = cluster.list("/").unwrap().map(Result::unwrap);
             entries.map(|entry| (entry.name, entry.measured.map(|known| known.len))).collect()
         };
-        let mut target = Target::begin(&cluster, flags, &item).unwrap();
+        let mut target = CopyTarget::begin(&cluster, flags, &item).unwrap();
         for (number, piece) in (0..).zip(content.chunks(PIECE_BYTES)) {
             target.write(piece, number * PIECE_BYTES as u64).unwrap();
         }

@@ -10,7 +10,7 @@ use pario_image::{Bins, Edge, Histogram, Image};
 use serde_json::json;
 
 use super::info::facts;
-use super::operation::{ConvolutionScale, Operation, edge};
+use super::operation::{ConvolutionScale, ImageOperation, edge};
 use super::progress::{OperationProgress, bytes};
 use crate::arguments::GlobalOptions;
 use crate::exit::UsageError;
@@ -62,11 +62,11 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
         (_, [words @ .., target]) => (words, Some(target)),
         (_, []) => (rest, None),
     };
-    let operation = Operation::parse(name, words, scale)?;
+    let operation = ImageOperation::parse(name, words, scale)?;
     let target = target.map(|target| paths::in_cluster(target.as_ref())).transpose()?;
     let cluster = reach::cluster(global)?;
     let image = Image::open(&cluster, path.as_str())?;
-    if let Operation::Histogram(bins) = operation {
+    if let ImageOperation::Histogram(bins) = operation {
         let bins = bins.unwrap_or(Bins::usual(image.pixel().sample()));
         return print(global, &image, &image.histogram(bins)?);
     }
@@ -79,11 +79,11 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let mut progress = OperationProgress::begin(name, bytes(&image), global.json)?;
     let advance = |report: &ProcessReport| progress.report(report);
     let made = match &operation {
-        Operation::Filter(filter) => {
+        ImageOperation::Filter(filter) => {
             image.apply_watched(filter, options.edge, target.as_str(), advance)
         }
-        Operation::Pixelwise(map) => image.map_watched(map, target.as_str(), advance),
-        Operation::Histogram(_) => unreachable!("histograms are printed above"),
+        ImageOperation::Pixelwise(map) => image.map_watched(map, target.as_str(), advance),
+        ImageOperation::Histogram(_) => unreachable!("histograms are printed above"),
     };
     let (made, report) = progress.end(made)?;
     if global.json {

@@ -10,7 +10,7 @@ use crate::exit::UsageError;
 
 /// An operation on an image.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Operation {
+pub enum ImageOperation {
     /// An operation on each pixel and its neighbours.
     Filter(Filter),
     /// An operation on each pixel alone.
@@ -29,7 +29,7 @@ pub struct ConvolutionScale {
 const KNOWN: &str = "the operations are gaussian, median, erode, dilate, convolve, gamma, threshold, \
  mix, levels, invert and histogram";
 
-impl Operation {
+impl ImageOperation {
     /// Parses an operation and its parameters.
     pub fn parse(name: &str, words: &[String], scale: ConvolutionScale) -> anyhow::Result<Self> {
         let operation = match (name, words) {
@@ -170,22 +170,22 @@ mod tests {
 
     const SUMS: ConvolutionScale = ConvolutionScale { divisor: 1.0, offset: 0.0 };
 
-    fn parse(line: &str) -> anyhow::Result<Operation> {
+    fn parse(line: &str) -> anyhow::Result<ImageOperation> {
         let mut words = line.split(' ').map(str::to_owned);
         let name = words.next().unwrap();
-        Operation::parse(&name, &words.collect::<Vec<_>>(), SUMS)
+        ImageOperation::parse(&name, &words.collect::<Vec<_>>(), SUMS)
     }
 
     #[test]
     fn words_mean_operations() {
         let filter = |line: &str| parse(line).unwrap();
-        assert_eq!(filter("gaussian 1.5"), Operation::Filter(Filter::Gaussian { sigma: 1.5 }));
-        assert_eq!(filter("erode 3"), Operation::Filter(Filter::Erosion { radius: 3 }));
+        assert_eq!(filter("gaussian 1.5"), ImageOperation::Filter(Filter::Gaussian { sigma: 1.5 }));
+        assert_eq!(filter("erode 3"), ImageOperation::Filter(Filter::Erosion { radius: 3 }));
         let mix =
             Pixelwise::ChannelMix { matrix: vec![1.0, 0.0, 0.5, -0.5], offsets: vec![0.0, 128.0] };
-        assert_eq!(filter("mix 1,0 0.5,-0.5:128"), Operation::Pixelwise(mix));
-        assert_eq!(filter("invert"), Operation::Pixelwise(Pixelwise::Invert));
-        assert_eq!(filter("histogram"), Operation::Histogram(None));
+        assert_eq!(filter("mix 1,0 0.5,-0.5:128"), ImageOperation::Pixelwise(mix));
+        assert_eq!(filter("invert"), ImageOperation::Pixelwise(Pixelwise::Invert));
+        assert_eq!(filter("histogram"), ImageOperation::Histogram(None));
     }
 
     #[test]

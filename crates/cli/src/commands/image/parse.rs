@@ -1,6 +1,6 @@
 //! Parses sizes, windows and pixel layouts.
 
-use pario_image::formats::{ByteOrder, FilePixel, Number, RawLayout};
+use pario_image::formats::{ByteOrder, FileNumber, FilePixel, RawLayout};
 use pario_image::{Compression, ImageWindow};
 
 /// Parses a width and a height: `1920x1080`.
@@ -34,7 +34,8 @@ pub fn raw(text: &str) -> Result<RawLayout, String> {
                  u64, i64, f32 or f64, such as 1920x1080x3:u8";
     let (sides, kind) = text.split_once(':').ok_or(wrong)?;
     let sides: Result<Vec<u64>, _> = sides.split('x').map(str::parse).collect();
-    let number = Number::ALL.into_iter().find(|number| number.to_string() == kind).ok_or(wrong)?;
+    let number =
+        FileNumber::ALL.into_iter().find(|number| number.to_string() == kind).ok_or(wrong)?;
     let Ok(&[width, height, channels]) = sides.as_deref() else { return Err(wrong.to_owned()) };
     let channels = u32::try_from(channels).unwrap_or(u32::MAX);
     let pixel = FilePixel::new(number, channels).map_err(|error| error.to_string())?;

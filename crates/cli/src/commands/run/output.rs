@@ -129,9 +129,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Page(Arc<Mutex<Vec<u8>>>);
+    struct OutputPage(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Page {
+    impl Write for OutputPage {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -155,15 +155,15 @@ mod tests {
 
     #[test]
     fn every_line_has_its_prefix() {
-        let page = Page::default();
+        let page = OutputPage::default();
         copy_lines("3: ", &b"one\n\ntwo \xff\nend"[..], || page.clone()).unwrap();
         assert_eq!(*page.0.lock().unwrap(), b"3: one\n3: \n3: two \xff\n3: end\n");
-        let page = Page::default();
+        let page = OutputPage::default();
         let limit = usize::try_from(LINE_LIMIT_BYTES).unwrap();
         copy_lines("3: ", &vec![b'x'; limit + 1][..], || page.clone()).unwrap();
         assert_eq!(page.0.lock().unwrap().len(), limit + 1 + 2 * "3: \n".len());
         assert!(page.0.lock().unwrap().ends_with(b"x\n3: x\n"));
-        let page = Page::default();
+        let page = OutputPage::default();
         copy_lines("", &b"one\n\xff\nend"[..], || page.clone()).unwrap();
         assert_eq!(*page.0.lock().unwrap(), b"one\n\xff\nend");
     }

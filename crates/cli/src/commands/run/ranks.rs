@@ -143,7 +143,7 @@ fn ignores(status: &str, signal: i32) -> bool {
 
 #[derive(Debug, Default)]
 struct Ranks {
-    all: Vec<Rank>,
+    all: Vec<RankProcess>,
     /// The rank that failed first.
     first_failed: Option<usize>,
     /// Whether the processes have been asked to end.
@@ -153,7 +153,7 @@ struct Ranks {
 }
 
 #[derive(Debug)]
-struct Rank {
+struct RankProcess {
     child: Child,
     pid: Pid,
     began: Instant,
@@ -184,7 +184,7 @@ impl Ranks {
             let of = |what: &str| format!("{what} rank {number} of {}", spec.size);
             let child = command.spawn().with_context(|| of("cannot start"))?;
             let (pid, began) = (Pid::from_child(&child), Instant::now());
-            self.all.push(Rank { child, pid, began, end: None });
+            self.all.push(RankProcess { child, pid, began, end: None });
             if let Some(rank) = self.all.last_mut() {
                 let read = lines.read(number, &mut rank.child);
                 read.with_context(|| of("cannot read the output of"))?;
@@ -298,7 +298,7 @@ impl Ranks {
     }
 }
 
-impl Rank {
+impl RankProcess {
     /// Returns how the process has ended, if it has since the last call.
     fn look(&mut self) -> Option<ProcessEnd> {
         if self.end.is_some() {

@@ -16,7 +16,7 @@ use crate::amounts::{count, elapsed, share, size};
 use crate::arguments::GlobalOptions;
 use crate::exit::{AlreadyReported, FAILED};
 use crate::owners::Owners;
-use crate::table::{Side, Table};
+use crate::table::{ColumnAlignment, TextTable};
 use crate::{reach, terminal};
 
 /// Time limit for the answer of a node.
@@ -133,16 +133,16 @@ fn print(
     problems.iter().try_for_each(|trouble| writeln!(out, "{trouble}"))
 }
 
-fn node_table(nodes: &[NodeView]) -> Table<8> {
-    let mut table = Table::new([
-        ("node", Side::Left),
-        ("state", Side::Left),
-        ("pid", Side::Right),
-        ("up for", Side::Right),
-        ("requests", Side::Right),
-        ("clients", Side::Right),
-        ("open files", Side::Right),
-        ("address", Side::Left),
+fn node_table(nodes: &[NodeView]) -> TextTable<8> {
+    let mut table = TextTable::new([
+        ("node", ColumnAlignment::Left),
+        ("state", ColumnAlignment::Left),
+        ("pid", ColumnAlignment::Right),
+        ("up for", ColumnAlignment::Right),
+        ("requests", ColumnAlignment::Right),
+        ("clients", ColumnAlignment::Right),
+        ("open files", ColumnAlignment::Right),
+        ("address", ColumnAlignment::Left),
     ]);
     for node in nodes {
         let about = |say: &dyn Fn(&NodeStatus) -> String| {
@@ -167,14 +167,14 @@ fn node_table(nodes: &[NodeView]) -> Table<8> {
 }
 
 /// Returns the table of disks, which `pario top` shows as well, with rates.
-fn disk_table(nodes: &[NodeView]) -> Table<6> {
-    let mut table = Table::new([
-        ("disk", Side::Left),
-        ("size", Side::Right),
-        ("full", Side::Right),
-        ("queue", Side::Right),
-        ("read", Side::Right),
-        ("written", Side::Right),
+fn disk_table(nodes: &[NodeView]) -> TextTable<6> {
+    let mut table = TextTable::new([
+        ("disk", ColumnAlignment::Left),
+        ("size", ColumnAlignment::Right),
+        ("full", ColumnAlignment::Right),
+        ("queue", ColumnAlignment::Right),
+        ("read", ColumnAlignment::Right),
+        ("written", ColumnAlignment::Right),
     ]);
     for node in nodes {
         for disk in node.disks() {
@@ -202,14 +202,14 @@ pub fn clients(nodes: &[NodeView]) -> impl Iterator<Item = (&str, &ClientStatus)
 
 pub fn client_table<'n>(
     clients: impl IntoIterator<Item = (&'n str, &'n ClientStatus)>,
-) -> Table<5> {
+) -> TextTable<5> {
     let owners = Owners::new();
-    let mut table = Table::new([
-        ("client", Side::Left),
-        ("user", Side::Left),
-        ("of node", Side::Left),
-        ("requests", Side::Right),
-        ("open files", Side::Right),
+    let mut table = TextTable::new([
+        ("client", ColumnAlignment::Left),
+        ("user", ColumnAlignment::Left),
+        ("of node", ColumnAlignment::Left),
+        ("requests", ColumnAlignment::Right),
+        ("open files", ColumnAlignment::Right),
     ]);
     for (node, client) in clients {
         table.push([

@@ -11,7 +11,7 @@ use crate::amounts::count;
 use crate::arguments::GlobalOptions;
 use crate::commands::why;
 use crate::owners::Owners;
-use crate::table::{Side, Table};
+use crate::table::{ColumnAlignment, TextTable};
 use crate::{paths, reach, terminal};
 
 /// Runs the command.
@@ -64,13 +64,13 @@ fn print_jobs(out: &mut impl Write, path: &FilePath, jobs: &[JobStatus]) -> io::
     writeln!(out, "{path}: {} it open", has(jobs.len()))?;
     writeln!(out)?;
     let owners = Owners::new();
-    let mut table = Table::new([
-        ("job", Side::Left),
-        ("user", Side::Left),
-        ("mode", Side::Left),
-        ("pointer", Side::Right),
-        ("ranks", Side::Right),
-        ("open", Side::Left),
+    let mut table = TextTable::new([
+        ("job", ColumnAlignment::Left),
+        ("user", ColumnAlignment::Left),
+        ("mode", ColumnAlignment::Left),
+        ("pointer", ColumnAlignment::Right),
+        ("ranks", ColumnAlignment::Right),
+        ("open", ColumnAlignment::Left),
     ]);
     for job in jobs {
         for file in &job.files {

@@ -16,7 +16,7 @@ use super::status;
 use crate::arguments::GlobalOptions;
 use crate::interrupt::Interrupt;
 use crate::{reach, terminal};
-use rates::Snapshot;
+use rates::ClusterSnapshot;
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "pario top\n  pario top --interval 0.2\n  pario top --once | grep disk0";
@@ -42,13 +42,13 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
         return screen::run(&cluster, options.interval, within);
     }
     let interrupt = Interrupt::watch()?;
-    let before = Snapshot::at(&cluster, within);
+    let before = ClusterSnapshot::at(&cluster, within);
     let due = before.at + options.interval;
     while let Some(left) = due.checked_duration_since(std::time::Instant::now()) {
         interrupt.check()?;
         std::thread::sleep(left.min(Duration::from_millis(50)));
     }
-    let snapshot = Snapshot::at(&cluster, within);
+    let snapshot = ClusterSnapshot::at(&cluster, within);
     if global.json {
         let mut json = status::as_json(&snapshot.cluster, &snapshot.nodes);
         rates::add_to_json(&mut json, &snapshot.rates_since(&before));

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::rates::{Rate, Rates, Snapshot};
+use super::rates::{ClusterSnapshot, Rate, Rates};
 use crate::amounts::{count, elapsed, rate, share, size};
 use crate::commands::status::{self, NodeView, problems};
-use crate::table::{Side, Table};
+use crate::table::{ColumnAlignment, TextTable};
 
 /// Blocks of a bar that shows how full a disk is.
 const BAR_BLOCKS: u64 = 10;
@@ -36,7 +36,7 @@ pub struct PageLine {
 }
 
 /// Formats a snapshot and the rates since the previous one.
-pub fn lines(snapshot: &Snapshot, rates: &Rates) -> Vec<PageLine> {
+pub fn lines(snapshot: &ClusterSnapshot, rates: &Rates) -> Vec<PageLine> {
     let mut lines = vec![PageLine { kind: LineKind::Title, text: title(snapshot) }];
     let tables = [node_lines(snapshot, rates), disk_lines(snapshot, rates), client_lines(snapshot)];
     for table in tables.into_iter().filter(|table| table.len() > 1) {
@@ -52,7 +52,7 @@ pub fn lines(snapshot: &Snapshot, rates: &Rates) -> Vec<PageLine> {
     lines
 }
 
-fn title(snapshot: &Snapshot) -> String {
+fn title(snapshot: &ClusterSnapshot) -> String {
     let down = snapshot.nodes.iter().filter(|node| node.is_down()).count();
     let statuses = || snapshot.nodes.iter().filter_map(|node| node.status.as_ref().ok());
     let clients: usize = statuses().map(|status| status.clients.len()).sum();
@@ -67,16 +67,16 @@ fn title(snapshot: &Snapshot) -> String {
     )
 }
 
-fn node_lines(snapshot: &Snapshot, rates: &Rates) -> Vec<String> {
-    let mut table = Table::new([
-        ("node", Side::Left),
-        ("state", Side::Left),
-        ("up for", Side::Right),
-        ("requests", Side::Right),
-        ("oldest", Side::Right),
-        ("read", Side::Right),
-        ("written", Side::Right),
-        ("cache", Side::Right),
+fn node_lines(snapshot: &ClusterSnapshot, rates: &Rates) -> Vec<String> {
+    let mut table = TextTable::new([
+        ("node", ColumnAlignment::Left),
+        ("state", ColumnAlignment::Left),
+        ("up for", ColumnAlignment::Right),
+        ("requests", ColumnAlignment::Right),
+        ("oldest", ColumnAlignment::Right),
+        ("read", ColumnAlignment::Right),
+        ("written", ColumnAlignment::Right),
+        ("cache", ColumnAlignment::Right),
     ]);
     for node in &snapshot.nodes {
         let Ok(status) = &node.status else {
@@ -110,16 +110,16 @@ fn rate_of(node: &NodeView, rates: &Rates) -> Rate {
     })
 }
 
-fn disk_lines(snapshot: &Snapshot, rates: &Rates) -> Vec<String> {
-    let mut table = Table::new([
-        ("disk", Side::Left),
-        ("full", Side::Left),
-        ("", Side::Right),
-        ("free", Side::Right),
-        ("queue", Side::Right),
-        ("requests/s", Side::Right),
-        ("read", Side::Right),
-        ("written", Side::Right),
+fn disk_lines(snapshot: &ClusterSnapshot, rates: &Rates) -> Vec<String> {
+    let mut table = TextTable::new([
+        ("disk", ColumnAlignment::Left),
+        ("full", ColumnAlignment::Left),
+        ("", ColumnAlignment::Right),
+        ("free", ColumnAlignment::Right),
+        ("queue", ColumnAlignment::Right),
+        ("requests/s", ColumnAlignment::Right),
+        ("read", ColumnAlignment::Right),
+        ("written", ColumnAlignment::Right),
     ]);
     for (name, disk) in snapshot.disks() {
         let used = disk.total_bytes.saturating_sub(disk.free_bytes);
@@ -138,7 +138,7 @@ fn disk_lines(snapshot: &Snapshot, rates: &Rates) -> Vec<String> {
     table.lines()
 }
 
-fn client_lines(snapshot: &Snapshot) -> Vec<String> {
+fn client_lines(snapshot: &ClusterSnapshot) -> Vec<String> {
     let mut clients: Vec<_> = status::clients(&snapshot.nodes).collect();
     clients.sort_by_key(|(_, client)| std::cmp::Reverse(client.requests));
     clients.truncate(CLIENTS_SHOWN);

@@ -12,7 +12,7 @@ use crate::commands::status::NodeView;
 
 /// The cluster at one moment.
 #[derive(Debug)]
-pub struct Snapshot {
+pub struct ClusterSnapshot {
     /// Time of the snapshot.
     pub at: Instant,
     /// The name of the cluster.
@@ -35,7 +35,7 @@ pub struct Rate {
 /// The rate of each disk, by its display name.
 pub type Rates = HashMap<String, Rate>;
 
-impl Snapshot {
+impl ClusterSnapshot {
     /// Takes a snapshot.
     pub fn at(cluster: &Cluster, within: Duration) -> Self {
         let nodes = NodeView::of(cluster, within);
@@ -51,7 +51,7 @@ impl Snapshot {
 
     /// Returns the rates since an earlier snapshot. A disk that was missing then has no rate. A
     /// counter that became smaller belongs to a restarted node and counts from zero.
-    pub fn rates_since(&self, before: &Snapshot) -> Rates {
+    pub fn rates_since(&self, before: &ClusterSnapshot) -> Rates {
         let took = self.at.saturating_duration_since(before.at);
         let earlier: HashMap<_, _> = before.disks().collect();
         let mut rates = Rates::new();
@@ -90,15 +90,15 @@ pub mod tests {
     use crate::commands::status::{as_json, tests::node};
 
     /// Two snapshots, two seconds apart, with `read` bytes read in between.
-    pub fn snapshots(read: u64) -> (Snapshot, Snapshot) {
+    pub fn snapshots(read: u64) -> (ClusterSnapshot, ClusterSnapshot) {
         let at = Instant::now();
-        let before = Snapshot { at, cluster: "lab".to_owned(), nodes: vec![node("a")] };
+        let before = ClusterSnapshot { at, cluster: "lab".to_owned(), nodes: vec![node("a")] };
         let mut after = vec![node("a")];
         let disk = &mut after[0].status.as_mut().unwrap().disks[0];
         disk.read_bytes += read;
         disk.reads += 4;
         let at = at + Duration::from_secs(2);
-        (before, Snapshot { at, cluster: "lab".to_owned(), nodes: after })
+        (before, ClusterSnapshot { at, cluster: "lab".to_owned(), nodes: after })
     }
 
     #[test]

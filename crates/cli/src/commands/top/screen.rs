@@ -14,7 +14,7 @@ use ratatui::widgets::Paragraph;
 use ratatui::{DefaultTerminal, Frame};
 
 use super::page::{self, LineKind, PageLine};
-use super::rates::{Rates, Snapshot};
+use super::rates::{ClusterSnapshot, Rates};
 
 /// Longest delay before a key is handled.
 const KEY_WAIT: Duration = Duration::from_millis(50);
@@ -28,7 +28,7 @@ pub fn run(cluster: &Cluster, interval: Duration, within: Duration) -> anyhow::R
     thread::Builder::new().name("snapshots".into()).spawn(move || {
         loop {
             let began = Instant::now();
-            if snapshots.send(Snapshot::at(&looking, within)).is_err() {
+            if snapshots.send(ClusterSnapshot::at(&looking, within)).is_err() {
                 return;
             }
             thread::sleep(interval.saturating_sub(began.elapsed()));
@@ -48,9 +48,9 @@ struct Screen {
     above: u16,
 }
 
-fn show(terminal: &mut DefaultTerminal, seen: &Receiver<Snapshot>) -> anyhow::Result<()> {
+fn show(terminal: &mut DefaultTerminal, seen: &Receiver<ClusterSnapshot>) -> anyhow::Result<()> {
     let mut screen = Screen::default();
-    let mut before: Option<Snapshot> = None;
+    let mut before: Option<ClusterSnapshot> = None;
     loop {
         match seen.recv_timeout(KEY_WAIT) {
             Ok(snapshot) => {

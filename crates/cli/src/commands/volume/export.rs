@@ -41,7 +41,7 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let cluster = reach::cluster(global)?;
     let volume = Volume::open(&cluster, path.as_str())?;
     let began = Instant::now();
-    let unfinished = Unfinished::beside(&options.file);
+    let unfinished = UnfinishedExport::beside(&options.file);
     let shape = volume.shape();
     let (voxels, pixel) = ([shape.x, shape.y, shape.z], volume.description().pixel);
     let sink = create_volume_as(&unfinished.0, &shown(), voxels, volume.spacing(), pixel)
@@ -76,15 +76,15 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
 }
 
 /// A hidden file beside the target, removed on drop.
-struct Unfinished(PathBuf);
+struct UnfinishedExport(PathBuf);
 
-impl Unfinished {
+impl UnfinishedExport {
     fn beside(file: &Path) -> Self {
         Self(file.with_file_name(partial::unique(file.file_name().unwrap_or_default())))
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedExport {
     fn drop(&mut self) {
         // After the rename this file no longer exists.
         let _ = fs::remove_file(&self.0);

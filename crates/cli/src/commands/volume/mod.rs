@@ -21,7 +21,7 @@ pub const EXAMPLES: &str = "pario volume import head.nrrd /head\n  \
 
 /// The subcommands of `pario volume`.
 #[derive(Debug, Subcommand)]
-pub enum Action {
+pub enum VolumeAction {
     /// Create a volume from a file, a stack of pictures, or a seed
     ///
     /// Reads NRRD, NIfTI, npy, multi-page TIFF and raw files, and directories or lists of DICOM
@@ -51,12 +51,12 @@ pub enum Action {
 }
 
 /// Runs the command.
-pub fn run(global: &GlobalOptions, action: &Action) -> anyhow::Result<()> {
+pub fn run(global: &GlobalOptions, action: &VolumeAction) -> anyhow::Result<()> {
     match action {
-        Action::Import(options) => import::run(global, options),
-        Action::Export(options) => export::run(global, options),
-        Action::Info(options) => info::run(global, options),
-        Action::Slice(options) => slice::run(global, options),
-        Action::Bench(options) => bench::run(global, options),
+        VolumeAction::Import(options) => import::run(global, options),
+        VolumeAction::Export(options) => export::run(global, options),
+        VolumeAction::Info(options) => info::run(global, options),
+        VolumeAction::Slice(options) => slice::run(global, options),
+        VolumeAction::Bench(options) => bench::run(global, options),
     }
 }

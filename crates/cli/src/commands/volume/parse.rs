@@ -1,6 +1,6 @@
 //! Parses sizes, coordinates and kinds of voxels; formats the values of a volume as JSON.
 
-use pario_image::formats::{FilePixel, Number};
+use pario_image::formats::{FileNumber, FilePixel};
 use pario_image::{VoxelStatistics, VoxelUnits};
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ pub fn coordinates(text: &str) -> Result<[f64; 3], String> {
 /// Parses `u8`, `u16x3`, `f32`.
 pub fn pixel(text: &str) -> Result<FilePixel, String> {
     let (sample, channels) = text.split_once('x').unwrap_or((text, "1"));
-    let sample = Number::ALL.into_iter().find(|known| known.to_string() == sample);
+    let sample = FileNumber::ALL.into_iter().find(|known| known.to_string() == sample);
     let channels = channels.parse().ok();
     match (sample, channels) {
         (Some(sample), Some(channels)) => {

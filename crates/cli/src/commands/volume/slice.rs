@@ -123,7 +123,7 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn wish(options: &Options, volume: &Volume) -> SliceQuery {
+fn query(options: &Options, volume: &Volume) -> SliceQuery {
     let [width, height] = options.size;
     let plane = Plane::through(options.center.unwrap_or_else(|| volume.centre()))
         .normal(options.normal)
@@ -140,16 +140,16 @@ fn take(options: &Options, volume: &Volume) -> anyhow::Result<(Slice, ProcessRep
         true => Interpolation::Trilinear,
         false => Interpolation::Nearest,
     };
-    let (wish, spacing) = (wish(options, volume), volume.spacing());
+    let (query, spacing) = (query(options, volume), volume.spacing());
     Ok(match options.slab {
         Some(depth) => {
             let closest = spacing.into_iter().fold(f64::INFINITY, f64::min);
             let blend = if options.maximum { Blend::Maximum } else { Blend::Mean };
             let step = options.step.unwrap_or(closest);
-            volume.slab(wish, depth, step, blend, interpolation)?
+            volume.slab(query, depth, step, blend, interpolation)?
         }
         None => {
-            let plane = wish.in_volume(spacing).map_err(ImageError::from)?;
+            let plane = query.in_volume(spacing).map_err(ImageError::from)?;
             // Outside the volume a window shows black, independent of the value 0.
             match options.window {
                 Some(_) => volume.covered_slice(&plane, interpolation, options.trace.is_some())?,

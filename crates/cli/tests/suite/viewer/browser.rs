@@ -150,20 +150,20 @@ impl Browser {
 
     /// Runs a script and returns its value, or that of its promise.
     pub fn run(&mut self, script: &str) -> Value {
-        let question = json!({ "expression": script, "awaitPromise": true, "returnByValue": true });
-        let answer = self.call("Runtime.evaluate", question);
-        assert!(answer["exceptionDetails"].is_null(), "{script}: {answer}");
-        answer["result"]["value"].clone()
+        let request = json!({ "expression": script, "awaitPromise": true, "returnByValue": true });
+        let reply = self.call("Runtime.evaluate", request);
+        assert!(reply["exceptionDetails"].is_null(), "{script}: {reply}");
+        reply["result"]["value"].clone()
     }
 
     /// Waits until a condition holds in the page.
     pub fn wait_for(&mut self, condition: &str) {
         let begin = std::time::Instant::now();
-        let question = json!({ "expression": format!("!!({condition})"), "returnByValue": true });
+        let request = json!({ "expression": format!("!!({condition})"), "returnByValue": true });
         loop {
             // The page may not be loaded yet, or be replaced at the same time.
-            let answer = self.try_call("Runtime.evaluate", question.clone());
-            if answer.is_ok_and(|answer| answer["result"]["value"] == true) {
+            let reply = self.try_call("Runtime.evaluate", request.clone());
+            if reply.is_ok_and(|reply| reply["result"]["value"] == true) {
                 return;
             }
             assert!(begin.elapsed() < TIMEOUT, "never: {condition}\n{:?}", self.complaints);

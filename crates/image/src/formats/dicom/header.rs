@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use dicom_object::{DefaultDicomObject, OpenFileOptions, Tag};
 
 use super::super::numbers::Rescaling;
-use super::super::{FilePixel, FilePosition, FormatError, Number};
+use super::super::{FileNumber, FilePixel, FilePosition, FormatError};
 
 /// The element that holds the pixels.
 pub(super) const PIXEL_DATA: Tag = Tag(0x7FE0, 0x0010);
@@ -130,7 +130,7 @@ impl SliceHeader {
     pub fn range(&self) -> [f64; 2] {
         let bits = i32::try_from(self.bits_stored).unwrap_or(i32::MAX);
         match self.pixel.number() {
-            Number::I8 | Number::I16 | Number::I32 => {
+            FileNumber::I8 | FileNumber::I16 | FileNumber::I32 => {
                 let half = 2f64.powi(bits - 1);
                 [-half, half - 1.0]
             }
@@ -209,12 +209,12 @@ impl Fields<'_> {
         let is_signed = self.whole(0x0028, 0x0103)?.unwrap_or(0) == 1;
         let channels = self.whole(0x0028, 0x0002)?.unwrap_or(1);
         let number = match (allocated, is_signed) {
-            (8, false) => Some(Number::U8),
-            (8, true) => Some(Number::I8),
-            (16, false) => Some(Number::U16),
-            (16, true) => Some(Number::I16),
-            (32, false) => Some(Number::U32),
-            (32, true) => Some(Number::I32),
+            (8, false) => Some(FileNumber::U8),
+            (8, true) => Some(FileNumber::I8),
+            (16, false) => Some(FileNumber::U16),
+            (16, true) => Some(FileNumber::I16),
+            (32, false) => Some(FileNumber::U32),
+            (32, true) => Some(FileNumber::I32),
             _ => None,
         };
         let fits = (1..=allocated).contains(&stored) && high == stored - 1;

@@ -6,7 +6,7 @@ use dicom_object::OpenFileOptions;
 
 use super::super::numbers::{Conversion, Rescaling};
 use super::super::raster::{Raster, RasterReader, copy_row, fitting};
-use super::super::{ByteOrder, FilePosition, FormatError, Number, OpenOptions};
+use super::super::{ByteOrder, FileNumber, FilePosition, FormatError, OpenOptions};
 use super::header::{PIXEL_DATA, SliceHeader, damaged};
 use super::series::SliceStack;
 use crate::{Pixel, Sample};
@@ -146,15 +146,15 @@ fn interleaved(bytes: &[u8], each: usize, channels: usize) -> Vec<u8> {
 }
 
 /// Clears the unused high bits, or fills them with the sign.
-fn cut_bits(bytes: &mut [u8], number: Number, bits: u32) {
+fn cut_bits(bytes: &mut [u8], number: FileNumber, bits: u32) {
     match number {
-        Number::U8 if bits < 8 => bytes.iter_mut().for_each(|byte| *byte &= (1 << bits) - 1),
-        Number::U16 if bits < 16 => {
+        FileNumber::U8 if bits < 8 => bytes.iter_mut().for_each(|byte| *byte &= (1 << bits) - 1),
+        FileNumber::U16 if bits < 16 => {
             for sample in bytes.as_chunks_mut::<2>().0 {
                 *sample = (u16::from_ne_bytes(*sample) & ((1 << bits) - 1)).to_ne_bytes();
             }
         }
-        Number::I16 if bits < 16 => {
+        FileNumber::I16 if bits < 16 => {
             let unused = 16 - bits;
             for sample in bytes.as_chunks_mut::<2>().0 {
                 *sample = (i16::from_ne_bytes(*sample) << unused >> unused).to_ne_bytes();

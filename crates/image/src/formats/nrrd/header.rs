@@ -1,6 +1,6 @@
 //! The meaning of the fields of a NRRD header.
 
-use super::super::{ByteOrder, FilePixel, FormatError, Number, RawLayout};
+use super::super::{ByteOrder, FileNumber, FilePixel, FormatError, RawLayout};
 use super::fields::Fields;
 
 /// The encoding of the data.
@@ -36,9 +36,9 @@ pub(super) struct Header {
 impl Header {
     pub fn new(name: &str, fields: &Fields) -> Result<Header, FormatError> {
         let number = number(name, fields)?;
-        let axes = Axes::new(name, fields, number)?;
+        let axes = NrrdAxes::new(name, fields, number)?;
         let order = match (number, fields.get("endian")) {
-            (Number::U8 | Number::I8, _) | (_, Some("little")) => ByteOrder::Little,
+            (FileNumber::U8 | FileNumber::I8, _) | (_, Some("little")) => ByteOrder::Little,
             (_, Some("big")) => ByteOrder::Big,
             (_, None) => return Err(fields.damaged("the field \"endian\" is missing".to_owned())),
             (_, Some(other)) => {
@@ -76,18 +76,20 @@ impl Header {
     }
 }
 
-fn number(name: &str, fields: &Fields) -> Result<Number, FormatError> {
+fn number(name: &str, fields: &Fields) -> Result<FileNumber, FormatError> {
     Ok(match fields.required("type")? {
-        "uchar" | "unsigned char" | "uint8" | "uint8_t" => Number::U8,
-        "signed char" | "int8" | "int8_t" => Number::I8,
-        "ushort" | "unsigned short" | "unsigned short int" | "uint16" | "uint16_t" => Number::U16,
-        "short" | "short int" | "signed short" | "signed short int" | "int16" | "int16_t" => {
-            Number::I16
+        "uchar" | "unsigned char" | "uint8" | "uint8_t" => FileNumber::U8,
+        "signed char" | "int8" | "int8_t" => FileNumber::I8,
+        "ushort" | "unsigned short" | "unsigned short int" | "uint16" | "uint16_t" => {
+            FileNumber::U16
         }
-        "uint" | "unsigned int" | "uint32" | "uint32_t" => Number::U32,
-        "int" | "signed int" | "int32" | "int32_t" => Number::I32,
+        "short" | "short int" | "signed short" | "signed short int" | "int16" | "int16_t" => {
+            FileNumber::I16
+        }
+        "uint" | "unsigned int" | "uint32" | "uint32_t" => FileNumber::U32,
+        "int" | "signed int" | "int32" | "int32_t" => FileNumber::I32,
         "ulonglong" | "unsigned long long" | "unsigned long long int" | "uint64" | "uint64_t" => {
-            Number::U64
+            FileNumber::U64
         }
         "longlong"
         | "long long"
@@ -95,9 +97,9 @@ fn number(name: &str, fields: &Fields) -> Result<Number, FormatError> {
         | "signed long long"
         | "signed long long int"
         | "int64"
-        | "int64_t" => Number::I64,
-        "float" => Number::F32,
-        "double" => Number::F64,
+        | "int64_t" => FileNumber::I64,
+        "float" => FileNumber::F32,
+        "double" => FileNumber::F64,
         other => {
             let what = format!("NRRD with samples of type {other:?} cannot be read");
             let advice = "convert it to whole numbers of 8 to 64 bits, float or double";
@@ -107,14 +109,14 @@ fn number(name: &str, fields: &Fields) -> Result<Number, FormatError> {
 }
 
 /// Size, spacing and pixel, decoded from the axes.
-struct Axes {
+struct NrrdAxes {
     size: [u64; 3],
     spacing: [f64; 3],
     pixel: FilePixel,
 }
 
-impl Axes {
-    fn new(name: &str, fields: &Fields, number: Number) -> Result<Axes, FormatError> {
+impl NrrdAxes {
+    fn new(name: &str, fields: &Fields, number: FileNumber) -> Result<NrrdAxes, FormatError> {
         let count = match fields.number("dimension", 0)? {
             2 => 2,
             3 => 3,
@@ -146,7 +148,7 @@ impl Axes {
             let advice = "cut the first axis, which is the channels, to 1 to 4";
             FormatError::unsupported(name, error.to_string(), advice)
         })?;
-        let mut axes = Axes { size: [1; 3], spacing: [1.0; 3], pixel };
+        let mut axes = NrrdAxes { size: [1; 3], spacing: [1.0; 3], pixel };
         for (axis, (size, spacing)) in sizes.into_iter().zip(spacing).enumerate() {
             axes.size[axis] = size;
             axes.spacing[axis] = spacing.unwrap_or(1.0);

@@ -36,7 +36,7 @@ pub(super) struct Header {
 impl Header {
     /// Reads a header and the one space after it.
     pub fn read<S: ByteSource>(name: &str, source: &mut S) -> Result<Header, FormatError> {
-        let mut words = Words { name, source, at: 0 };
+        let mut words = HeaderWords { name, source, at: 0 };
         let magic = words.next()?;
         let kind = match magic.as_bytes() {
             [b'P', kind] => *kind,
@@ -74,13 +74,13 @@ impl Header {
 }
 
 /// The words of a header.
-struct Words<'a, S> {
+struct HeaderWords<'a, S> {
     name: &'a str,
     source: &'a mut S,
     at: u64,
 }
 
-impl<S: ByteSource> Words<'_, S> {
+impl<S: ByteSource> HeaderWords<'_, S> {
     /// Reads the next word and the one byte that ends it.
     fn next(&mut self) -> Result<String, FormatError> {
         let mut word = String::new();

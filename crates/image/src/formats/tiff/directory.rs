@@ -16,10 +16,10 @@ use super::kind;
 const TAGS_LIMIT: u64 = 4096;
 
 /// A directory of a file. It reads values on request.
-pub(super) struct Directory {
+pub(super) struct TiffDirectory {
     name: String,
     pub order: ByteOrder,
-    entries: BTreeMap<u16, Entry>,
+    entries: BTreeMap<u16, TiffEntry>,
     pub file_bytes: u64,
     /// The bytes of the directory itself.
     bytes: u64,
@@ -28,14 +28,14 @@ pub(super) struct Directory {
 }
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct TiffEntry {
     kind: u16,
     count: u64,
     /// The offset of the values, in the entry or elsewhere.
     offset: u64,
 }
 
-impl Directory {
+impl TiffDirectory {
     /// Returns the offset of the first directory.
     pub fn first<S: ByteSource>(name: &str, source: &mut S) -> Result<u64, FormatError> {
         let mut cursor = Cursor { name, source, order: ByteOrder::Little, at: 0 };
@@ -47,7 +47,7 @@ impl Directory {
         name: &str,
         source: &mut S,
         offset: Option<u64>,
-    ) -> Result<Directory, FormatError> {
+    ) -> Result<TiffDirectory, FormatError> {
         let file_bytes = byte_io::length(source)
             .map_err(|error| FormatError::reading(name, FilePosition::Header, error))?;
         let mut cursor = Cursor { name, source, order: ByteOrder::Little, at: 0 };
@@ -69,13 +69,13 @@ impl Directory {
             if count.saturating_mul(value_bytes(kind).unwrap_or(1)) > word as u64 {
                 offset = value;
             }
-            entries.insert(tag, Entry { kind, count, offset });
+            entries.insert(tag, TiffEntry { kind, count, offset });
         }
         // Some programs omit the offset of the next directory if there is none.
         let next = cursor.number(word).ok().filter(|next| *next != 0);
         let bytes = cursor.at - start;
         let (name, order) = (name.to_owned(), cursor.order);
-        Ok(Directory { name, order, entries, file_bytes, bytes, next })
+        Ok(TiffDirectory { name, order, entries, file_bytes, bytes, next })
     }
 
     /// Returns the bytes that it takes in the file.
@@ -95,7 +95,7 @@ impl Directory {
     ) -> Result<Option<u64>, FormatError> {
         match self.entries.get(&tag) {
             None => Ok(None),
-            Some(entry) => Ok(Some(self.values(source, tag, Entry { count: 1, ..*entry })?[0])),
+            Some(entry) => Ok(Some(self.values(source, tag, TiffEntry { count: 1, ..*entry })?[0])),
         }
     }
 
@@ -122,7 +122,7 @@ impl Directory {
     /// Returns whether all values of a tag are equal.
     pub fn uniform<S: ByteSource>(&self, source: &mut S, tag: u16) -> Result<bool, FormatError> {
         let Some(entry) = self.entries.get(&tag) else { return Ok(true) };
-        let few = Entry { count: entry.count.min(16), ..*entry };
+        let few = TiffEntry { count: entry.count.min(16), ..*entry };
         let values = self.values(source, tag, few)?;
         Ok(values.iter().all(|value| *value == values[0]))
     }
@@ -131,7 +131,7 @@ impl Directory {
         &self,
         source: &mut S,
         tag: u16,
-        entry: Entry,
+        entry: TiffEntry,
     ) -> Result<Vec<u64>, FormatError> {
         let damaged =
             |what| Err(FormatError::damaged(&self.name, FilePosition::Byte(entry.offset), what));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::byte_io::ByteSource;
 use super::super::{FilePosition, FormatError, OpenOptions, Rows};
-use super::directory::Directory;
+use super::directory::TiffDirectory;
 use super::reader::TiffRows;
 use super::tag;
 use crate::Pixel;
@@ -37,13 +37,13 @@ pub(in super::super) fn pages<S: ByteSource>(
 ) -> Result<Vec<u64>, FormatError> {
     let (mut offsets, mut visited) = (Vec::new(), BTreeSet::new());
     let mut directory_bytes = 0u64;
-    let mut next = Some(Directory::first(name, source)?);
+    let mut next = Some(TiffDirectory::first(name, source)?);
     while let Some(offset) = next {
         if !visited.insert(offset) || visited.len() > PAGES_LIMIT {
             let what = format!("its list of pages is a loop: page {} occurs again", offsets.len());
             return Err(FormatError::damaged(name, FilePosition::Byte(offset), what));
         }
-        let directory = Directory::read(name, source, Some(offset))?;
+        let directory = TiffDirectory::read(name, source, Some(offset))?;
         // Directories do not overlap, so reading all of them takes no longer than reading the file.
         directory_bytes += directory.bytes();
         if directory_bytes > directory.file_bytes {

@@ -1,7 +1,7 @@
 //! Predictors and byte order: from the bytes of a row of a chunk to numbers. The crate `tiff` undoes
 //! them only for whole chunks.
 
-use super::super::{ByteOrder, Number};
+use super::super::{ByteOrder, FileNumber};
 
 /// The transformation of the samples before compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,11 +15,11 @@ pub(super) enum Predictor {
 
 impl Predictor {
     /// Returns the predictor with a number in the file.
-    pub fn from_tag(tag: u64, number: Number) -> Option<Predictor> {
+    pub fn from_tag(tag: u64, number: FileNumber) -> Option<Predictor> {
         match (tag, number) {
             (1, _) => Some(Predictor::None),
             (2, _) => Some(Predictor::Differences),
-            (3, Number::F32 | Number::F64) => Some(Predictor::Floats),
+            (3, FileNumber::F32 | FileNumber::F64) => Some(Predictor::Floats),
             _ => None,
         }
     }
@@ -30,7 +30,7 @@ impl Predictor {
         self,
         row: &mut [u8],
         scratch: &mut [u8],
-        (number, order): (Number, ByteOrder),
+        (number, order): (FileNumber, ByteOrder),
         channels: usize,
     ) {
         if self == Predictor::Floats {

@@ -5,9 +5,9 @@ use std::io;
 use super::super::byte_io::ByteSource;
 use super::super::numbers::{Conversion, RowConverter};
 use super::super::raster::{Raster, RasterReader, fitting};
-use super::super::{ByteOrder, FilePixel, FilePosition, FormatError, Number, OpenOptions};
+use super::super::{ByteOrder, FileNumber, FilePixel, FilePosition, FormatError, OpenOptions};
 use super::chunk_decoder::{ChunkCompression, ChunkDecoder, INPUT_BYTES, STATE_BYTES};
-use super::directory::Directory;
+use super::directory::TiffDirectory;
 use super::predictor::Predictor;
 use super::tag;
 use crate::Pixel;
@@ -65,7 +65,7 @@ impl<S: ByteSource> TiffRows<S> {
         options: &OpenOptions,
     ) -> Result<TiffRows<S>, FormatError> {
         let memory_bytes = options.memory_bytes;
-        let directory = Directory::read(name, &mut source, offset)?;
+        let directory = TiffDirectory::read(name, &mut source, offset)?;
         let width = directory.required(&mut source, tag::WIDTH)?;
         let height = directory.required(&mut source, tag::HEIGHT)?;
         let file_pixel = file_pixel(name, &directory, &mut source)?;
@@ -162,7 +162,7 @@ impl<S: ByteSource> RasterReader for TiffRows<S> {
 
 fn file_pixel<S: ByteSource>(
     name: &str,
-    directory: &Directory,
+    directory: &TiffDirectory,
     source: &mut S,
 ) -> Result<FilePixel, FormatError> {
     let channels = directory.number(source, tag::CHANNELS)?.unwrap_or(1);
@@ -171,14 +171,14 @@ fn file_pixel<S: ByteSource>(
     let same =
         directory.uniform(source, tag::BITS)? && directory.uniform(source, tag::SAMPLE_FORMAT)?;
     let number = match (bits, format) {
-        (8, 1) => Some(Number::U8),
-        (16, 1) => Some(Number::U16),
-        (32, 1) => Some(Number::U32),
-        (8, 2) => Some(Number::I8),
-        (16, 2) => Some(Number::I16),
-        (32, 2) => Some(Number::I32),
-        (32, 3) => Some(Number::F32),
-        (64, 3) => Some(Number::F64),
+        (8, 1) => Some(FileNumber::U8),
+        (16, 1) => Some(FileNumber::U16),
+        (32, 1) => Some(FileNumber::U32),
+        (8, 2) => Some(FileNumber::I8),
+        (16, 2) => Some(FileNumber::I16),
+        (32, 2) => Some(FileNumber::I32),
+        (32, 3) => Some(FileNumber::F32),
+        (64, 3) => Some(FileNumber::F64),
         _ => None,
     };
     let pixel = u32::try_from(channels)
@@ -194,9 +194,9 @@ fn file_pixel<S: ByteSource>(
 
 fn coding<S: ByteSource>(
     name: &str,
-    directory: &Directory,
+    directory: &TiffDirectory,
     source: &mut S,
-    sample: Number,
+    sample: FileNumber,
 ) -> Result<(ChunkCompression, Predictor), FormatError> {
     let unsupported = |what: String| Err(FormatError::unsupported(name, what, CONVERT));
     let number = directory.number(source, tag::COMPRESSION)?.unwrap_or(1);
@@ -218,12 +218,12 @@ fn coding<S: ByteSource>(
 
 fn white_is_zero<S: ByteSource>(
     name: &str,
-    directory: &Directory,
+    directory: &TiffDirectory,
     source: &mut S,
-    sample: Number,
+    sample: FileNumber,
 ) -> Result<bool, FormatError> {
     match directory.required(source, tag::PHOTOMETRIC)? {
-        0 if !matches!(sample, Number::F32 | Number::F64) => Ok(true),
+        0 if !matches!(sample, FileNumber::F32 | FileNumber::F64) => Ok(true),
         1 | 2 => Ok(false),
         number => {
             let what = format!("TIFF of {sample} with colours of kind {number} cannot be read");
@@ -234,7 +234,7 @@ fn white_is_zero<S: ByteSource>(
 
 impl ChunkGrid {
     fn read<S: ByteSource>(
-        directory: &Directory,
+        directory: &TiffDirectory,
         source: &mut S,
         raster: &Raster,
         memory_bytes: usize,

@@ -107,8 +107,8 @@ fn slices_travel() {
     let plane = Plane::axial([1.5; 3]).size(30, 20).in_volume([1.0; 3]).unwrap();
     let sent = serde_json::to_string(&plane).unwrap();
     assert_eq!(serde_json::from_str::<Plane>(&sent).unwrap(), plane);
-    let wish = Plane::axial([1.5; 3]).size(30, 20);
-    let slab = wish.slab_in_volume([1.0; 3], 3, 0.5, Blend::Maximum).unwrap();
+    let query = Plane::axial([1.5; 3]).size(30, 20);
+    let slab = query.slab_in_volume([1.0; 3], 3, 0.5, Blend::Maximum).unwrap();
     let sent = serde_json::to_string(&slab).unwrap();
     assert_eq!(serde_json::from_str::<Slab>(&sent).unwrap(), slab);
 }
@@ -168,8 +168,8 @@ fn shares_must_come_once_and_all() {
 #[test]
 fn parts_must_lie_inside() {
     let (width, height) = (30u16, 20u16);
-    let wish = Plane::axial([1.0; 3]).size(width.into(), height.into());
-    let slab = wish.slab_in_volume([1.0; 3], 2, 1.0, Blend::Maximum).unwrap();
+    let query = Plane::axial([1.0; 3]).size(width.into(), height.into());
+    let slab = query.slab_in_volume([1.0; 3], 2, 1.0, Blend::Maximum).unwrap();
     let grid = BoxGrid::new(Shape::volume(4, 4, 4), Shape::volume(4, 4, 4), [false; 3]).unwrap();
     let cut = SlabCut::new(slab, grid, Pixel::GREY, Interpolation::Trilinear).unwrap();
     let edges = [

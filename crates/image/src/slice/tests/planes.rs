@@ -22,8 +22,8 @@ fn straight_slices_lie_along_the_axes() {
         (Plane::sagittal(center), [y, z]),
         (Plane::through(center), [x, y]),
     ];
-    for (wish, directions) in planes {
-        let plane = wish.size(11, 7).in_volume([1.0; 3]).unwrap();
+    for (query, directions) in planes {
+        let plane = query.size(11, 7).in_volume([1.0; 3]).unwrap();
         assert_eq!(plane.voxel_at(5, 3), center);
         assert_eq!(steps(&plane), directions);
     }
@@ -43,13 +43,13 @@ fn spacing_and_zoom_are_applied() {
 
 #[test]
 fn a_slab_extends_away_from_the_viewer() {
-    let wish = Plane::axial([0.0; 3]).size(1, 1);
-    let slab = wish.slab_in_volume([1.0, 1.0, 2.0], 3, 4.0, Blend::Mean).unwrap();
+    let query = Plane::axial([0.0; 3]).size(1, 1);
+    let slab = query.slab_in_volume([1.0, 1.0, 2.0], 3, 4.0, Blend::Mean).unwrap();
     let last = slab.layers().last().unwrap();
     assert_eq!((last.0, last.1.voxel_at(0, 0)), (2, [0.0, 0.0, 4.0]));
-    assert!(wish.slab_in_volume([1.0; 3], 0, 1.0, Blend::Mean).is_err());
-    assert!(wish.slab_in_volume([1.0; 3], 65_536, 1e9, Blend::Mean).is_err());
-    assert!(wish.slab_in_volume([1.0; 3], 2, f64::NAN, Blend::Mean).is_err());
+    assert!(query.slab_in_volume([1.0; 3], 0, 1.0, Blend::Mean).is_err());
+    assert!(query.slab_in_volume([1.0; 3], 65_536, 1e9, Blend::Mean).is_err());
+    assert!(query.slab_in_volume([1.0; 3], 2, f64::NAN, Blend::Mean).is_err());
 }
 
 #[test]
@@ -102,11 +102,11 @@ proptest! {
         up in proptest::option::of([-1.0..1.0, -1.0..1.0, -1.0..1.0f64]),
         spacing in [0.1..3.0, 0.1..3.0, 0.1..3.0f64],
     ) {
-        let mut wish = Plane::through(center).normal(normal).size(101, 51);
+        let mut query = Plane::through(center).normal(normal).size(101, 51);
         if let Some(up) = up {
-            wish = wish.up(up);
+            query = query.up(up);
         }
-        let Ok(plane) = wish.in_volume(spacing) else { return Ok(()) };
+        let Ok(plane) = query.in_volume(spacing) else { return Ok(()) };
         let world = |v: [f64; 3]| [0, 1, 2].map(|axis| v[axis] * spacing[axis]);
         let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
         let middle = world(plane.voxel_at(50, 25));

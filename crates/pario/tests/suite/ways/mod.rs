@@ -114,7 +114,7 @@ impl Site {
             operations::add_to(node.operations());
         }
         if way == Way::Embedded {
-            let registry = pario::operation::Registry::new();
+            let registry = pario::operation::OperationRegistry::new();
             operations::add_to(&registry);
             for name in registry.names() {
                 site.cluster.add_operation(&name, registry.find(&name).unwrap());

@@ -1,23 +1,26 @@
-//! What the nodes of tests can do with extents.
+//! The operations of the nodes of tests.
 
-use pario::operation::{Call, Operation, Outcome, Registry, Scratch, Seen, Stored, Task, Wanted};
+use pario::operation::{
+    ExtentBytes, ExtentInput, ExtentOutput, NeighbourRequest, Operation, OperationCall,
+    OperationRegistry, OperationTask, Scratch,
+};
 use pario::operation::{each, fold};
 use pario::{ExtentIndex, ExtentPlacement, SubfileIndex};
 
-/// Adds them to those of a node.
-pub fn add_to(registry: &Registry) {
+/// Adds the operations to those of a node.
+pub fn add_to(registry: &OperationRegistry) {
     registry.add(
         "sum",
-        each(|more: &u64, seen: &Seen<'_>| {
-            let sum: u64 = seen.body().iter().map(|byte| u64::from(*byte)).sum();
-            Ok::<_, String>((seen.header().to_vec(), sum + more))
+        each(|more: &u64, input: &ExtentInput<'_>| {
+            let sum: u64 = input.body().iter().map(|byte| u64::from(*byte)).sum();
+            Ok::<_, String>((input.header().to_vec(), sum + more))
         }),
     );
     registry.add(
         "places",
         fold(
-            |_: &(), places: &mut Vec<(u32, u64)>, seen: &Seen<'_>| {
-                places.push((seen.place.subfile.0, seen.place.extent.0));
+            |_: &(), places: &mut Vec<(u32, u64)>, input: &ExtentInput<'_>| {
+                places.push((input.placement.subfile.0, input.placement.extent.0));
                 Ok::<(), String>(())
             },
             |places, more| places.extend(more),
@@ -25,21 +28,21 @@ pub fn add_to(registry: &Registry) {
     );
     registry.add(
         "fail at",
-        each(|(extent, is_panic): &(u64, bool), seen: &Seen<'_>| {
-            if seen.place.extent.0 == *extent {
-                assert!(!is_panic, "as it was told to");
-                return Err("it was told to");
+        each(|(extent, is_panic): &(u64, bool), input: &ExtentInput<'_>| {
+            if input.placement.extent.0 == *extent {
+                assert!(!is_panic, "the test asks for a panic");
+                return Err("the test asks for an error");
             }
             Ok(())
         }),
     );
-    registry.add("long", each(|len: &usize, _: &Seen<'_>| Ok::<_, String>(vec![1u8; *len])));
+    registry.add("long", each(|len: &usize, _: &ExtentInput<'_>| Ok::<_, String>(vec![1u8; *len])));
     registry.add("chain", Chain);
     registry.add("astray", Astray);
 }
 
-/// Shows every extent up to a number, of every subfile, there or not, with the ends of the bodies of
-/// the next two.
+/// Processes every extent up to a number, of every subfile, absent ones included, with the ends of
+/// the bodies of the next two.
 struct Chain;
 
 struct ChainTask {
@@ -49,20 +52,20 @@ struct ChainTask {
 }
 
 impl Operation for Chain {
-    fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
+    fn prepare(&self, call: &OperationCall<'_>) -> Result<Box<dyn OperationTask>, String> {
         let (extents, end) = call.decode()?;
         let subfiles = u32::try_from(call.subfiles()).map_err(|error| error.to_string())?;
         Ok(Box::new(ChainTask { subfiles, extents, end }))
     }
 
-    fn cut(&self, what: &[u8], extent: Option<Stored<'_>>) -> Result<Vec<u8>, String> {
+    fn cut(&self, selection: &[u8], extent: Option<ExtentBytes<'_>>) -> Result<Vec<u8>, String> {
         let body = extent.map_or(&[][..], |extent| extent.body);
-        let end = body.len().saturating_sub(usize::from(what[0]));
+        let end = body.len().saturating_sub(usize::from(selection[0]));
         Ok(body[end..].to_vec())
     }
 }
 
-/// The place that follows.
+/// The placement that follows.
 pub fn next(place: ExtentPlacement, subfiles: u32) -> ExtentPlacement {
     let subfile = place.subfile.0 + 1;
     ExtentPlacement {
@@ -71,7 +74,7 @@ pub fn next(place: ExtentPlacement, subfiles: u32) -> ExtentPlacement {
     }
 }
 
-impl Task for ChainTask {
+impl OperationTask for ChainTask {
     fn extents(&self) -> Option<Vec<ExtentPlacement>> {
         let of = |extent| {
             let place = move |subfile| ExtentPlacement {
@@ -83,38 +86,39 @@ impl Task for ChainTask {
         Some((0..self.extents).flat_map(of).collect())
     }
 
-    fn sees_absent(&self) -> bool {
+    fn includes_absent(&self) -> bool {
         true
     }
 
-    fn wants(&self, place: ExtentPlacement) -> Vec<Wanted> {
-        let first = next(place, self.subfiles);
+    fn neighbours(&self, placement: ExtentPlacement) -> Vec<NeighbourRequest> {
+        let first = next(placement, self.subfiles);
         let second = next(first, self.subfiles);
-        [first, second].map(|place| Wanted { place, what: vec![self.end] }).to_vec()
+        let request = |placement| NeighbourRequest { placement, selection: vec![self.end] };
+        [first, second].map(request).to_vec()
     }
 
-    fn see(&self, seen: &Seen<'_>, _: &mut Scratch) -> Result<Outcome, String> {
-        let mut body = seen.body().to_vec();
-        for neighbour in seen.neighbours {
+    fn process(&self, input: &ExtentInput<'_>, _: &mut Scratch) -> Result<ExtentOutput, String> {
+        let mut body = input.body().to_vec();
+        for neighbour in input.neighbours {
             body.extend_from_slice(neighbour);
         }
-        let header = vec![u8::from(seen.extent.is_some())];
-        Ok(Outcome::Extent { place: seen.place, header, body })
+        let header = vec![u8::from(input.extent.is_some())];
+        Ok(ExtentOutput::Extent { placement: input.placement, header, body })
     }
 }
 
-/// Makes extents for a subfile that no file has.
+/// Writes extents to a subfile that no file has.
 struct Astray;
 
 impl Operation for Astray {
-    fn prepare(&self, _: &Call<'_>) -> Result<Box<dyn Task>, String> {
+    fn prepare(&self, _: &OperationCall<'_>) -> Result<Box<dyn OperationTask>, String> {
         Ok(Box::new(Astray))
     }
 }
 
-impl Task for Astray {
-    fn see(&self, seen: &Seen<'_>, _: &mut Scratch) -> Result<Outcome, String> {
-        let place = ExtentPlacement { subfile: SubfileIndex(99), ..seen.place };
-        Ok(Outcome::Extent { place, header: Vec::new(), body: Vec::new() })
+impl OperationTask for Astray {
+    fn process(&self, input: &ExtentInput<'_>, _: &mut Scratch) -> Result<ExtentOutput, String> {
+        let placement = ExtentPlacement { subfile: SubfileIndex(99), ..input.placement };
+        Ok(ExtentOutput::Extent { placement, header: Vec::new(), body: Vec::new() })
     }
 }

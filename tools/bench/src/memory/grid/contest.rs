@@ -1,52 +1,53 @@
 //! The figures of one grid on one file system.
 //!
-//! In each turn every side writes a new file and reads it. Each takes one turn on trial first; one
-//! that is far behind the best in everything takes no further turns. What the others have written is
-//! compared once, before; what all read is compared as far as its beginnings and ends.
+//! In each turn every side writes a new file and reads it. Each side takes one trial turn first;
+//! one that is far behind the best in every phase takes no further turns. The files of the others
+//! are compared once, before; of what all sides read, the beginning and end of each column are
+//! compared.
 
 use anyhow::{Context, Result};
 
-use super::order::{How, Phase};
+use super::grid_turn::{GridPhase, MpiCalls};
 use super::pattern::{Grid, Points};
-use super::sides::{Seconds, Side};
-use crate::area::Setting;
+use super::sides::{GridSide, PhaseSeconds};
+use crate::area::RunSettings;
 use crate::figure::Quantity;
 use crate::report::Report;
 use crate::statistics::median;
 use crate::turns::{self, Comparison};
 
-/// One that needs so many times as long as the best, in everything, is not measured further.
+/// A side that takes this many times as long as the best, in every phase, is not measured further.
 const FAR_BEHIND: f64 = 2.5;
 
-/// What ratios are to be reached.
+/// The ratios to reach.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Goals {
-    /// In writing.
+pub struct GridGoals {
+    /// For writing.
     pub write: Option<f64>,
-    /// In reading.
+    /// For reading.
     pub read: Option<f64>,
-    /// In all phases together.
+    /// For all phases together.
     pub total: Option<f64>,
 }
 
-/// What is measured.
+/// The figures of one grid.
 #[derive(Debug)]
-pub struct Contest {
-    /// How the names of its figures begin.
+pub struct GridContest {
+    /// The beginning of the names of its figures.
     pub label: String,
     /// The grid.
     pub points: Points,
-    /// In which ways the others take part.
-    pub hows: &'static [How],
-    /// What the figures are about.
-    pub parts: &'static [Part],
+    /// The kinds of MPI calls that take part.
+    pub hows: &'static [MpiCalls],
+    /// The figures to report.
+    pub parts: &'static [GridFigure],
     /// Their goals.
-    pub goals: Goals,
+    pub goals: GridGoals,
 }
 
-/// What a figure is about.
+/// A figure of a grid.
 #[derive(Clone, Copy, Debug)]
-pub enum Part {
+pub enum GridFigure {
     /// All columns written.
     Write,
     /// All columns read.
@@ -55,7 +56,7 @@ pub enum Part {
     Total,
 }
 
-impl Part {
+impl GridFigure {
     /// All.
     pub const ALL: [Self; 3] = [Self::Write, Self::Read, Self::Total];
 
@@ -67,63 +68,63 @@ impl Part {
         }
     }
 
-    fn seconds(self, phases: &Seconds) -> f64 {
+    fn seconds(self, phases: &PhaseSeconds) -> f64 {
         match self {
-            Self::Write => phases[Phase::Write as usize],
-            Self::Read => phases[Phase::Read as usize],
+            Self::Write => phases[GridPhase::Write as usize],
+            Self::Read => phases[GridPhase::Read as usize],
             Self::Total => phases.iter().sum(),
         }
     }
 
-    fn of_turns(self, turns: &[Seconds]) -> Vec<f64> {
+    fn of_turns(self, turns: &[PhaseSeconds]) -> Vec<f64> {
         turns.iter().map(|phases| self.seconds(phases)).collect()
     }
 }
 
-/// A side that takes turns in one way.
-struct Runner<'a> {
-    side: &'a mut Side,
-    hows: Vec<How>,
-    /// The turns of each way.
-    turns: Vec<Vec<Seconds>>,
+/// A side that takes turns with one kind of calls.
+struct GridRunner<'a> {
+    side: &'a mut GridSide,
+    hows: Vec<MpiCalls>,
+    /// The turns of each kind of calls.
+    turns: Vec<Vec<PhaseSeconds>>,
 }
 
-impl Contest {
-    /// Measures and reports.
+impl GridContest {
+    /// Measures the figures and reports them.
     pub fn run(
         &self,
-        setting: &Setting,
+        setting: &RunSettings,
         report: &mut Report,
-        side: &mut Side,
-        others: &mut [Side],
+        side: &mut GridSide,
+        others: &mut [GridSide],
     ) -> Result<()> {
         let points = self.points;
-        side.check(points, How::Independent)?;
-        side.turn(points, How::Independent)?;
+        side.check(points, MpiCalls::Independent)?;
+        side.turn(points, MpiCalls::Independent)?;
         let mut runners = self.choose(others)?;
         let turns = setting.choose(19, 15);
-        let mut ours: Vec<Seconds> = Vec::new();
+        let mut ours: Vec<PhaseSeconds> = Vec::new();
         // The first turns do not count.
         for turn in 0..=turns {
-            let seconds = side.turn(points, How::Independent)?;
+            let seconds = side.turn(points, MpiCalls::Independent)?;
             ours.extend((turn > 0).then_some(seconds));
             for runner in &mut runners {
                 runner.take_turn(points, turn > 0)?;
             }
         }
         assert!(ours.len() >= turns::FEWEST_TURNS, "too few turns");
-        self.tell("ours", &ours);
-        let mut theirs: Vec<(String, Vec<Seconds>)> = Vec::new();
+        self.print_medians("ours", &ours);
+        let mut theirs: Vec<(String, Vec<PhaseSeconds>)> = Vec::new();
         for runner in runners {
             for (how, turns) in runner.hows.iter().zip(runner.turns) {
-                self.tell(&runner.side.name(*how), &turns);
+                self.print_medians(&runner.side.name(*how), &turns);
                 theirs.push((runner.side.name(*how), turns));
             }
         }
         for part in self.parts {
             let goal = self.goals.of_part(*part);
             let figure = format!("{}-{}", self.label, part.name());
-            let by_median = |turns: &[Seconds]| median(&part.of_turns(turns));
+            let by_median = |turns: &[PhaseSeconds]| median(&part.of_turns(turns));
             let best = theirs
                 .iter()
                 .min_by(|one, other| by_median(&one.1).total_cmp(&by_median(&other.1)));
@@ -136,26 +137,26 @@ impl Contest {
         Ok(())
     }
 
-    /// The medians of all phases, for who wants to know.
-    fn tell(&self, name: &str, turns: &[Seconds]) {
-        let of_phase = |phase: Phase| {
+    /// Prints the medians of all phases to standard error.
+    fn print_medians(&self, name: &str, turns: &[PhaseSeconds]) {
+        let of_phase = |phase: GridPhase| {
             let seconds: Vec<f64> = turns.iter().map(|turn| turn[phase as usize]).collect();
             format!("{} {:.2}", phase.name(), median(&seconds) * 1e3)
         };
-        let phases: Vec<_> = Phase::ALL.into_iter().map(of_phase).collect();
-        let total = median(&Part::Total.of_turns(turns)) * 1e3;
+        let phases: Vec<_> = GridPhase::ALL.into_iter().map(of_phase).collect();
+        let total = median(&GridFigure::Total.of_turns(turns)) * 1e3;
         eprintln!("  {}: {name}: {}, total {total:.2} ms", self.label, phases.join(", "));
     }
 
-    /// Those that take turns: who is right, and near the best in something.
-    fn choose<'a>(&self, rivals: &'a mut [Side]) -> Result<Vec<Runner<'a>>> {
-        let mut trials: Vec<(usize, How, Seconds)> = Vec::new();
+    /// Chooses the sides that take turns: those that are correct, and near the best in some phase.
+    fn choose<'a>(&self, rivals: &'a mut [GridSide]) -> Result<Vec<GridRunner<'a>>> {
+        let mut trials: Vec<(usize, MpiCalls, PhaseSeconds)> = Vec::new();
         for (number, side) in rivals.iter_mut().enumerate() {
             for how in side.hows().iter().filter(|how| self.hows.contains(how)) {
                 trials.push((number, *how, side.turn(self.points, *how)?));
             }
         }
-        let is_near = |seconds: &Seconds| {
+        let is_near = |seconds: &PhaseSeconds| {
             self.parts.iter().any(|part| {
                 let all = trials.iter().map(|trial| part.seconds(&trial.2));
                 part.seconds(seconds) <= all.fold(f64::INFINITY, f64::min) * FAR_BEHIND
@@ -166,20 +167,20 @@ impl Contest {
             let of_side = trials.iter().copied().filter(|trial| trial.0 == number);
             let (near, far): (Vec<_>, Vec<_>) = of_side.partition(|trial| is_near(&trial.2));
             for (_, how, seconds) in far {
-                let total = Part::Total.seconds(&seconds) * 1e3;
+                let total = GridFigure::Total.seconds(&seconds) * 1e3;
                 let name = side.name(how);
                 eprintln!("  {}: {name} took {total:.1} ms on trial: far behind", self.label);
             }
-            let hows: Vec<How> = near.into_iter().map(|trial| trial.1).collect();
+            let hows: Vec<MpiCalls> = near.into_iter().map(|trial| trial.1).collect();
             hows.iter().try_for_each(|how| side.check(self.points, *how))?;
             let turns = vec![Vec::new(); hows.len()];
-            runners.push(Runner { side, hows, turns });
+            runners.push(GridRunner { side, hows, turns });
         }
         Ok(runners)
     }
 }
 
-impl Runner<'_> {
+impl GridRunner<'_> {
     fn take_turn(&mut self, points: Points, counts: bool) -> Result<()> {
         for (how, turns) in self.hows.iter().zip(&mut self.turns) {
             let seconds = self.side.turn(points, *how)?;
@@ -189,12 +190,12 @@ impl Runner<'_> {
     }
 }
 
-impl Goals {
-    fn of_part(&self, part: Part) -> Option<f64> {
+impl GridGoals {
+    fn of_part(&self, part: GridFigure) -> Option<f64> {
         match part {
-            Part::Write => self.write,
-            Part::Read => self.read,
-            Part::Total => self.total,
+            GridFigure::Write => self.write,
+            GridFigure::Read => self.read,
+            GridFigure::Total => self.total,
         }
     }
 }

@@ -7,109 +7,109 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use pario::{CachedFile, CachedOptions, Job};
 
-use super::order::{Order, Phase};
+use super::grid_turn::{GridPhase, GridTurn};
 use super::pattern::Grid;
-use crate::memory::seat::Seat;
-use crate::partner::Role;
+use crate::memory::team_member::TeamMember;
+use crate::partner::PartnerRole;
 
-/// A process of either.
-pub const ROLE: Role = Role { name: "memory-grid", run: serve };
+/// A process of either side.
+pub const ROLE: PartnerRole = PartnerRole { name: "memory-grid", run: serve };
 
-/// What a process of ours is told to be.
+/// The argument of a process of ours.
 pub const OURS: &str = "ours";
-/// What a process that uses plain files is told to be.
+/// The argument of a process that uses plain files.
 pub const PLAIN: &str = "plain";
 
 fn serve(words: &[String]) -> Result<()> {
-    let (seat, rest) = Seat::take(words)?;
+    let (process, rest) = TeamMember::take(words)?;
     let [kind, dir] = rest else { bail!("needs a kind and a directory") };
-    let job = seat.meet()?;
-    let mut member = Member {
+    let job = process.meet()?;
+    let mut member = GridMember {
         columns: Columns { grid: Grid::new([2, 2, 2]), size: job.size(), bytes: Vec::new() },
         dir: dir.into(),
         job,
-        opened: Opened::Nothing,
+        opened: OpenGridFile::Nothing,
     };
     let is_ours = kind == OURS;
-    seat.take_turns(|line, begin| {
-        let order: Order = line.parse()?;
+    process.take_turns(|line, begin| {
+        let order: GridTurn = line.parse()?;
         member.columns.lay_out(&order);
         begin.wait()?;
         if is_ours { member.take_turn(&order) } else { member.take_plain_turn(&order) }
     })
 }
 
-struct Member {
+struct GridMember {
     job: Job,
     dir: PathBuf,
     columns: Columns,
-    opened: Opened,
+    opened: OpenGridFile,
 }
 
-enum Opened {
+enum OpenGridFile {
     Nothing,
     Cached(Box<CachedFile>),
     Plain(File),
 }
 
-impl Member {
-    fn take_turn(&mut self, order: &Order) -> Result<()> {
+impl GridMember {
+    fn take_turn(&mut self, order: &GridTurn) -> Result<()> {
         let path = self.dir.join(&order.name);
-        match (order.phase, std::mem::replace(&mut self.opened, Opened::Nothing)) {
-            (Phase::Create, _) => {
+        match (order.phase, std::mem::replace(&mut self.opened, OpenGridFile::Nothing)) {
+            (GridPhase::Create, _) => {
                 let options = CachedOptions::new().write(true).create_new(true).prefault(true);
                 let mut file = self.job.cache_with(&path, &options)?;
                 file.reserve(self.columns.grid.file_bytes())?;
-                self.opened = Opened::Cached(Box::new(file));
+                self.opened = OpenGridFile::Cached(Box::new(file));
             }
-            (Phase::Open, _) => {
+            (GridPhase::Open, _) => {
                 let options = CachedOptions::new().read(true).prefault(true);
-                self.opened = Opened::Cached(Box::new(self.job.cache_with(&path, &options)?));
+                self.opened = OpenGridFile::Cached(Box::new(self.job.cache_with(&path, &options)?));
             }
-            (Phase::Close | Phase::End, Opened::Cached(file)) => file.close()?,
-            (Phase::Write, Opened::Cached(file)) => {
+            (GridPhase::Close | GridPhase::End, OpenGridFile::Cached(file)) => file.close()?,
+            (GridPhase::Write, OpenGridFile::Cached(file)) => {
                 let rank = self.job.rank();
                 self.columns.write(rank, |bytes, place| Ok(file.write_at(bytes, place)?))?;
-                self.opened = Opened::Cached(file);
+                self.opened = OpenGridFile::Cached(file);
             }
-            (Phase::Read, Opened::Cached(file)) => {
+            (GridPhase::Read, OpenGridFile::Cached(file)) => {
                 let next = (self.job.rank() + 1) % self.job.size();
                 self.columns.read(next, |bytes, place| Ok(file.read_exact_at(bytes, place)?))?;
-                self.opened = Opened::Cached(file);
+                self.opened = OpenGridFile::Cached(file);
             }
             (phase, _) => bail!("nothing is open in the phase {}", phase.name()),
         }
         Ok(())
     }
 
-    fn take_plain_turn(&mut self, order: &Order) -> Result<()> {
+    fn take_plain_turn(&mut self, order: &GridTurn) -> Result<()> {
         let path = self.dir.join(&order.name);
         let context = || format!("opening {}", path.display());
-        match (order.phase, std::mem::replace(&mut self.opened, Opened::Nothing)) {
-            (Phase::Create, _) => {
+        match (order.phase, std::mem::replace(&mut self.opened, OpenGridFile::Nothing)) {
+            (GridPhase::Create, _) => {
                 let options = &mut OpenOptions::new();
                 let file = options.write(true).create(true).truncate(false).open(&path);
-                self.opened = Opened::Plain(file.with_context(context)?);
+                self.opened = OpenGridFile::Plain(file.with_context(context)?);
             }
-            (Phase::Open, _) => {
-                self.opened = Opened::Plain(File::open(&path).with_context(context)?);
+            (GridPhase::Open, _) => {
+                self.opened = OpenGridFile::Plain(File::open(&path).with_context(context)?);
             }
-            (Phase::Close, Opened::Plain(file)) => {
-                // All have written before: one of them is enough.
+            (GridPhase::Close, OpenGridFile::Plain(file)) => {
+                // All have written before, so one of them is enough.
                 if self.job.rank() == 0 {
                     make_durable(&file, &self.dir)?;
                 }
             }
-            (Phase::End, Opened::Plain(_)) => {}
-            (Phase::Write, Opened::Plain(file)) => {
+            (GridPhase::End, OpenGridFile::Plain(_)) => {}
+            (GridPhase::Write, OpenGridFile::Plain(file)) => {
                 let rank = self.job.rank();
                 self.columns.write(rank, |bytes, place| Ok(file.write_all_at(bytes, place)?))?;
-                self.opened = Opened::Plain(file);
+                self.opened = OpenGridFile::Plain(file);
             }
-            (Phase::Read, Opened::Plain(file)) => {
+            (GridPhase::Read, OpenGridFile::Plain(file)) => {
                 let next = (self.job.rank() + 1) % self.job.size();
                 self.columns.read(next, |bytes, place| Ok(file.read_exact_at(bytes, place)?))?;
-                self.opened = Opened::Plain(file);
+                self.opened = OpenGridFile::Plain(file);
             }
             (phase, _) => bail!("nothing is open in the phase {}", phase.name()),
         }
@@ -117,13 +117,13 @@ impl Member {
     }
 }
 
-/// The bytes and the name.
+/// Makes the bytes and the name durable.
 fn make_durable(file: &File, dir: &Path) -> Result<()> {
     file.sync_data()?;
     Ok(File::open(dir)?.sync_all()?)
 }
 
-/// The columns of a grid, and memory for one of them.
+/// The columns of a grid, and a buffer for one of them.
 struct Columns {
     grid: Grid,
     size: u32,
@@ -131,7 +131,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn lay_out(&mut self, order: &Order) {
+    fn lay_out(&mut self, order: &GridTurn) {
         if self.grid.points() != order.points {
             self.grid = Grid::new(order.points);
         }

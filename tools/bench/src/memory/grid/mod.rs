@@ -1,100 +1,106 @@
 //! The program of the report on DONIO: four processes write the element list of a grid to one file,
-//! make it durable, open it again, and read it. Cached files of ours, against plain calls of the
-//! system and MPI-IO, independent and collective.
+//! make it durable, open it again, and read it. Our cached files, against plain system calls and
+//! MPI-IO, independent and collective.
 
 mod contest;
-pub mod ground;
+mod grid_turn;
 pub mod member;
-mod order;
 mod pattern;
 mod sides;
+pub mod site;
 
 use std::path::Path;
 
 use anyhow::Result;
 
-use crate::area::Setting;
+use crate::area::RunSettings;
 use crate::report::Report;
-use crate::scratch::{self, Scratch};
-use contest::{Contest, Goals, Part};
-use ground::{Ground, Mount};
-use order::How;
+use crate::scratch_directory::{self, ScratchDirectory};
+use contest::{GridContest, GridFigure, GridGoals};
+use grid_turn::MpiCalls;
 use pattern::Points;
-use sides::Side;
+use sides::GridSide;
+use site::{GlusterMount, GridSite};
 
 /// The three grids of the report, and a larger one.
 const GRIDS: [Points; 4] = [[41, 41, 31], [81, 81, 61], [121, 121, 91], LARGEST];
 const LARGEST: Points = [241, 241, 181];
-/// Memory that is a file system.
+/// A tmpfs.
 const TMPFS: &str = "/dev/shm";
 
 /// Measures `grid-disk-…`.
-pub fn run_on_disk(setting: &Setting, report: &mut Report) -> Result<()> {
+pub fn run_on_disk(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let dir = setting.subdir("grid")?;
-    let goals = Goals { write: Some(2.0), read: Some(2.0), total: Some(1.0) };
+    let goals = GridGoals { write: Some(2.0), read: Some(2.0), total: Some(1.0) };
     run(setting, report, &dir, "grid-disk", goals)
 }
 
 /// Measures `grid-tmpfs-…`.
-pub fn run_on_tmpfs(setting: &Setting, report: &mut Report) -> Result<()> {
-    let goals = Goals { write: Some(2.0), read: Some(2.0), total: None };
-    if !scratch::in_memory(Path::new(TMPFS)) {
+pub fn run_on_tmpfs(setting: &RunSettings, report: &mut Report) -> Result<()> {
+    let goals = GridGoals { write: Some(2.0), read: Some(2.0), total: None };
+    if !scratch_directory::in_memory(Path::new(TMPFS)) {
         report.skipped("grid-tmpfs", format!("{TMPFS} is no tmpfs"));
         return Ok(());
     }
-    let scratch = Scratch::make(Some(Path::new(TMPFS)))?;
+    let scratch = ScratchDirectory::make(Some(Path::new(TMPFS)))?;
     run(setting, report, scratch.path(), "grid-tmpfs", goals)
 }
 
 fn run(
-    setting: &Setting,
+    setting: &RunSettings,
     report: &mut Report,
     dir: &Path,
     label: &str,
-    goals: Goals,
+    goals: GridGoals,
 ) -> Result<()> {
-    let mut ours = Side::ours(&Ground::Here, dir, dir)?;
-    let mut others = Side::others(&Ground::Here, dir, dir)?;
+    let mut ours = GridSide::ours(&GridSite::Here, dir, dir)?;
+    let mut others = GridSide::others(&GridSite::Here, dir, dir)?;
     for points in setting.choose(&GRIDS[..], &GRIDS[1..2]) {
-        // Goals are for the largest.
-        let goals = if *points == LARGEST { goals } else { Goals::default() };
+        // Only the largest grid has goals.
+        let goals = if *points == LARGEST { goals } else { GridGoals::default() };
         let label = format!("{label}-{}", points[0]);
-        let contest = Contest { label, points: *points, hows: &How::ALL, parts: &Part::ALL, goals };
+        let contest = GridContest {
+            label,
+            points: *points,
+            hows: &MpiCalls::ALL,
+            parts: &GridFigure::ALL,
+            goals,
+        };
         contest.run(setting, report, &mut ours, &mut others)?;
     }
     Ok(())
 }
 
-/// Measures `grid-gluster-…`: ours on the disk on which the bricks are, and on the mount as well. With
-/// the largest grid some of the others would take minutes for a turn.
-pub fn run_against_gluster(setting: &Setting, report: &mut Report) -> Result<()> {
+/// Measures `grid-gluster-…`: ours on the disk of the bricks, and also on the mount. With the
+/// largest grid some of the others would take minutes for a turn.
+pub fn run_against_gluster(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let dir = setting.subdir("gluster")?;
-    let mount = match Mount::start(&dir)? {
+    let mount = match GlusterMount::start(&dir)? {
         Ok(mount) => mount,
         Err(reason) => {
             report.skipped("grid-gluster", reason);
             return Ok(());
         }
     };
-    let (files, ground) = (mount.dir().to_owned(), mount.into_ground());
-    let mut others = Side::others(&ground, &dir, &files)?;
+    let (files, site) = (mount.dir().to_owned(), mount.into_site());
+    let mut others = GridSide::others(&site, &dir, &files)?;
     let here = setting.subdir("gluster-ours")?;
-    let mut ours = Side::ours(&Ground::Here, &here, &here)?;
-    let goals = Goals { total: Some(15.0), ..Goals::default() };
+    let mut ours = GridSide::ours(&GridSite::Here, &here, &here)?;
+    let goals = GridGoals { total: Some(15.0), ..GridGoals::default() };
     let contest = |label: &str, points: Points, hows, goals| {
         let label = format!("{label}-{}", points[0]);
-        Contest { label, points, hows, parts: &[Part::Total], goals }
+        GridContest { label, points, hows, parts: &[GridFigure::Total], goals }
     };
-    let best = contest("grid-gluster", setting.choose(GRIDS[2], GRIDS[0]), &How::ALL, goals);
+    let best = contest("grid-gluster", setting.choose(GRIDS[2], GRIDS[0]), &MpiCalls::ALL, goals);
     best.run(setting, report, &mut ours, &mut others)?;
     if setting.quick {
         return Ok(());
     }
-    // A call for each column, as the program of the report makes them.
-    let calls = contest("grid-gluster-calls", GRIDS[1], &[How::Independent], goals);
+    // One call for each column, as the program of the report makes them.
+    let calls = contest("grid-gluster-calls", GRIDS[1], &[MpiCalls::Independent], goals);
     calls.run(setting, report, &mut ours, &mut others)?;
-    // Ours on the mount as well, where it has as much to wait for.
-    let mut ours = Side::ours(&ground, &dir, &files)?;
-    let same = contest("grid-gluster-same", GRIDS[1], &How::ALL, Goals::default());
+    // Our side on the mount as well, where it waits for the same file system.
+    let mut ours = GridSide::ours(&site, &dir, &files)?;
+    let same = contest("grid-gluster-same", GRIDS[1], &MpiCalls::ALL, GridGoals::default());
     same.run(setting, report, &mut ours, &mut others)
 }

@@ -1,7 +1,7 @@
 //! The element list of a three-dimensional grid, as the program of the report on DONIO writes it.
 //!
-//! Each element has eight vertices, of four bytes each. Elements of a column are consecutive in the
-//! file; columns go around the ranks.
+//! Each element has eight vertices, of four bytes each. The elements of a column are consecutive in
+//! the file; the columns go around the ranks.
 
 use std::ops::RangeInclusive;
 
@@ -9,23 +9,23 @@ use anyhow::{Result, ensure};
 
 const VERTICES: usize = 8;
 const NUMBER_BYTES: usize = 4;
-/// Where the vertices of an element are, seen from its first one: along x, y and z.
+/// The positions of the vertices of an element, relative to its first one: along x, y and z.
 const CORNERS: [[i32; 3]; VERTICES] =
     [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1], [1, 1, 1], [0, 1, 1]];
 
-/// How many points a grid has along x, y and z.
+/// The number of points of a grid along x, y and z.
 pub type Points = [i32; 3];
 
-/// A grid, and what its columns are.
+/// A grid, and its columns.
 #[derive(Clone, Debug)]
 pub struct Grid {
     points: Points,
-    /// The numbers of the first column; others are the same, with a number added to each.
+    /// The numbers of the first column; the others are the same plus a constant.
     first: Vec<i32>,
 }
 
 impl Grid {
-    /// Of so many points.
+    /// A grid of this many points.
     pub fn new(points: Points) -> Self {
         let [x, _, z] = points;
         let number = |z_of: i32| move |[dx, dy, dz]: [i32; 3]| 1 + z_of + dz + (dx + dy * x) * z;
@@ -33,7 +33,7 @@ impl Grid {
         Self { points, first }
     }
 
-    /// How many points it has.
+    /// The number of points.
     pub fn points(&self) -> Points {
         self.points
     }
@@ -49,7 +49,7 @@ impl Grid {
         x * y * self.column_bytes() as u64
     }
 
-    /// Where a column begins in the file.
+    /// The offset of a column in the file.
     pub fn place(&self, column: i32) -> u64 {
         u64::try_from(column).unwrap_or(0) * self.column_bytes() as u64
     }
@@ -61,7 +61,7 @@ impl Grid {
         columns.filter(move |column| column.unsigned_abs() % size == rank)
     }
 
-    /// What is added to the numbers of the first column.
+    /// The constant that a column adds to the numbers of the first one.
     fn shift(&self, column: i32) -> i32 {
         let [x, _, z] = self.points;
         (column % (x - 1) + column / (x - 1) * x) * z
@@ -75,7 +75,7 @@ impl Grid {
         }
     }
 
-    /// That a column begins and ends as it should.
+    /// Checks the beginning and the end of a column.
     pub fn examine(&self, column: i32, bytes: &[u8]) -> Result<()> {
         let shift = self.shift(column);
         let (first, last) = (self.first.first(), self.first.last());
@@ -88,7 +88,7 @@ impl Grid {
         Ok(())
     }
 
-    /// That a whole file is right.
+    /// Checks a whole file.
     pub fn examine_file(&self, bytes: &[u8]) -> Result<()> {
         ensure!(bytes.len() as u64 == self.file_bytes(), "it has {} bytes", bytes.len());
         let mut expected = vec![0; self.column_bytes()];

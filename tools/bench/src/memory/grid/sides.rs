@@ -1,48 +1,48 @@
-//! Those that write and read the grid, each with its processes.
+//! The sides that write and read the grid, each with its processes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::ground::Ground;
+use super::grid_turn::{GridPhase, GridTurn, MpiCalls};
 use super::member::{self, OURS, PLAIN};
-use super::order::{How, Order, Phase};
 use super::pattern::Points;
-use crate::apart::text;
-use crate::memory::seat;
+use super::site::GridSite;
+use crate::memory::team_member;
 use crate::modes::mpi::Mpi;
-use crate::modes::team::{Door, Team};
+use crate::modes::turn_processes::{TurnListener, TurnProcesses};
+use crate::namespaces::text;
 
-/// How many processes ours and most others have.
+/// The number of processes of our side and of most others.
 const PROCESSES: usize = 4;
 const FILE: &str = "elements";
 
 /// The seconds of each phase.
-pub type Seconds = [f64; Phase::ALL.len()];
+pub type PhaseSeconds = [f64; GridPhase::ALL.len()];
 
-/// One side. The jobs of MPI take part twice, with independent and with collective calls.
+/// One side. The MPI jobs take part twice, with independent and with collective calls.
 #[derive(Debug)]
-pub struct Side {
+pub struct GridSide {
     name: String,
-    ground: Ground,
+    site: GridSite,
     files: PathBuf,
-    team: Team,
-    hows: &'static [How],
+    team: TurnProcesses,
+    hows: &'static [MpiCalls],
 }
 
-impl Side {
+impl GridSide {
     /// Cached files of ours.
-    pub fn ours(ground: &Ground, sockets: &Path, files: &Path) -> Result<Self> {
-        Self::of_this_program(OURS, ground, sockets, files)
+    pub fn ours(site: &GridSite, sockets: &Path, files: &Path) -> Result<Self> {
+        Self::of_this_program(OURS, site, sockets, files)
     }
 
-    /// All others that can be had.
-    pub fn others(ground: &Ground, sockets: &Path, files: &Path) -> Result<Vec<Self>> {
-        let mut others = vec![Self::of_this_program(PLAIN, ground, sockets, files)?];
+    /// All other sides that can run here.
+    pub fn others(site: &GridSite, sockets: &Path, files: &Path) -> Result<Vec<Self>> {
+        let mut others = vec![Self::of_this_program(PLAIN, site, sockets, files)?];
         for mpi in Mpi::ALL {
             let started = match mpi.build(sockets, "grid")? {
-                Ok(program) => Self::of_mpi(mpi, &program, ground, sockets, files),
+                Ok(program) => Self::of_mpi(mpi, &program, site, sockets, files),
                 Err(reason) => Err(anyhow::Error::msg(reason)),
             };
             match started {
@@ -53,65 +53,67 @@ impl Side {
         Ok(others)
     }
 
-    fn of_this_program(kind: &str, ground: &Ground, sockets: &Path, files: &Path) -> Result<Self> {
+    fn of_this_program(kind: &str, site: &GridSite, sockets: &Path, files: &Path) -> Result<Self> {
         let words = [kind, text(files)?];
-        let spawn = |command: &mut Command| ground.spawn(command);
-        let team = seat::start_by(spawn, member::ROLE.name, kind, sockets, PROCESSES, &words)?;
-        let (name, ground, files) = (kind.to_owned(), ground.clone(), files.to_owned());
-        Ok(Self { name, ground, files, team, hows: &[How::Independent] })
+        let spawn = |command: &mut Command| site.spawn(command);
+        let team =
+            team_member::start_by(spawn, member::ROLE.name, kind, sockets, PROCESSES, &words)?;
+        let (name, site, files) = (kind.to_owned(), site.clone(), files.to_owned());
+        Ok(Self { name, site, files, team, hows: &[MpiCalls::Independent] })
     }
 
     fn of_mpi(
         mpi: Mpi,
         program: &Path,
-        ground: &Ground,
+        site: &GridSite,
         sockets: &Path,
         files: &Path,
     ) -> Result<Self> {
-        let (door, processes) = (Door::open(sockets, mpi.name())?, mpi.processes(PROCESSES));
+        let (listener, processes) =
+            (TurnListener::open(sockets, mpi.name())?, mpi.processes(PROCESSES));
         let mut command = Command::new(mpi.launcher());
-        command.args(mpi.words(processes)).arg(program).arg(door.path()?).arg(files);
-        let keeper = ground.spawn(&mut command)?;
-        let team = door.gather(processes, keeper.into_iter().collect())?;
-        let (name, ground, files) = (mpi.name().to_owned(), ground.clone(), files.to_owned());
-        Ok(Self { name, ground, files, team, hows: &How::ALL })
+        command.args(mpi.words(processes)).arg(program).arg(listener.path()?).arg(files);
+        let keeper = site.spawn(&mut command)?;
+        let team = listener.gather(processes, keeper.into_iter().collect())?;
+        let (name, site, files) = (mpi.name().to_owned(), site.clone(), files.to_owned());
+        Ok(Self { name, site, files, team, hows: &MpiCalls::ALL })
     }
 
-    /// In how many ways it takes part.
-    pub fn hows(&self) -> &'static [How] {
+    /// The kinds of calls with which it takes part.
+    pub fn hows(&self) -> &'static [MpiCalls] {
         self.hows
     }
 
-    /// How it is called.
-    pub fn name(&self, how: How) -> String {
+    /// The name of a side with one kind of calls.
+    pub fn name(&self, how: MpiCalls) -> String {
         match self.hows {
             [_] => self.name.clone(),
             _ => format!("{}-{}", self.name, how.name()),
         }
     }
 
-    /// Has it write, close, open and read a new file, and deletes it.
-    pub fn turn(&mut self, points: Points, how: How) -> Result<Seconds> {
-        let mut seconds = Seconds::default();
-        for (phase, seconds) in Phase::ALL.into_iter().zip(&mut seconds) {
+    /// Lets the side write, close, open and read a new file, and deletes it.
+    pub fn turn(&mut self, points: Points, how: MpiCalls) -> Result<PhaseSeconds> {
+        let mut seconds = PhaseSeconds::default();
+        for (phase, seconds) in GridPhase::ALL.into_iter().zip(&mut seconds) {
             *seconds = self.take(phase, points, how)?;
         }
-        self.ground.remove(&self.files.join(FILE))?;
+        self.site.remove(&self.files.join(FILE))?;
         Ok(seconds)
     }
 
-    /// That the file has what it should have after it was closed.
-    pub fn check(&mut self, points: Points, how: How) -> Result<()> {
-        for phase in [Phase::Create, Phase::Write, Phase::Close] {
+    /// Checks the content of the file after it was closed.
+    pub fn check(&mut self, points: Points, how: MpiCalls) -> Result<()> {
+        for phase in [GridPhase::Create, GridPhase::Write, GridPhase::Close] {
             self.take(phase, points, how)?;
         }
         let path = self.files.join(FILE);
-        self.ground.check(&path, points).with_context(|| self.name(how))?;
-        self.ground.remove(&path)
+        self.site.check(&path, points).with_context(|| self.name(how))?;
+        self.site.remove(&path)
     }
 
-    fn take(&mut self, phase: Phase, points: Points, how: How) -> Result<f64> {
-        let order = Order { phase, how, points, name: FILE.to_owned() };
+    fn take(&mut self, phase: GridPhase, points: Points, how: MpiCalls) -> Result<f64> {
+        let order = GridTurn { phase, how, points, name: FILE.to_owned() };
         let taken = self.team.turn(&order);
         let taken = taken.with_context(|| format!("{} of {}", phase.name(), self.name(how)))?;
         Ok(taken.as_secs_f64())

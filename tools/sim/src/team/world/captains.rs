@@ -21,7 +21,7 @@ impl World {
                     _ => None,
                 };
                 self.machines[machine].is_following |= what == What::Follow;
-                let answers = host.ask(machine, question, (machine, what));
+                let answers = host.handle(machine, question, (machine, what));
                 if let (Some((rank, captain)), What::Come(process)) = (come, what) {
                     let of_come = answers.iter().find(|(ticket, _)| *ticket == (machine, what));
                     let is_accepted = match of_come {

@@ -35,7 +35,7 @@ impl World {
         if place.is_captain && place.machine == HOST {
             let mut host = TeamCoordinator::new(size);
             let ticket = (HOST, What::Come(process));
-            host.come(HOST, (place.rank, place.rank), size, ticket);
+            host.join(HOST, (place.rank, place.rank), size, ticket);
             self.host = Some(host);
             return self.accept_captain(process, place.rank);
         }
