@@ -108,7 +108,10 @@ impl Sockets {
             loop {
                 let incoming = match port.recv() {
                     Ok(incoming) => incoming,
-                    Err(RecvError::Lost { .. }) => continue,
+                    Err(RecvError::Lost { .. }) => {
+                        counts.losses.fetch_add(1, Ordering::SeqCst);
+                        continue;
+                    }
                     Err(_) => break,
                 };
                 let number = incoming.request;
@@ -136,12 +139,17 @@ struct Server {
 #[derive(Default)]
 struct Counts {
     hellos: AtomicUsize,
+    losses: AtomicUsize,
     requests: AtomicUsize,
     holds_hellos: AtomicBool,
     held: Mutex<Vec<(u64, Responder<Numbers>)>>,
 }
 
 impl Server {
+    fn losses(&self) -> usize {
+        self.counts.losses.load(Ordering::SeqCst)
+    }
+
     fn hellos(&self) -> usize {
         self.counts.hellos.load(Ordering::SeqCst)
     }
@@ -172,6 +180,19 @@ fn a_connection_opens_with_the_first_request_and_stays() {
     assert_eq!((client.epoch(), server.hellos()), (1, 1));
     let connection = client.connection(Instant::now()).unwrap();
     assert_eq!((connection.epoch, connection.session), (1, WELCOME));
+}
+
+/// A server forgets a client when it sees the loss of its link.
+#[test]
+fn the_server_sees_the_end_of_a_client() {
+    let sockets = Sockets::new();
+    let server = sockets.serve("server");
+    for losses in 1..=3 {
+        let client = client(NEVER, &sockets.address("server"));
+        assert_eq!(call(&client, 1).unwrap(), 2);
+        drop(client);
+        until("the server sees the loss", || server.losses() == losses);
+    }
 }
 
 #[test]

@@ -181,7 +181,7 @@ fn what_goes_wrong_is_told_with_the_node_and_the_extent() {
                 .map()
                 .disk_name(file.record().layout.as_ref().unwrap().disks().as_slice()[1]);
             assert_eq!(disk.split('/').next(), Some(&*node), "{disk}");
-            assert!(why.contains("told to"), "{why}");
+            assert!(why.contains("the test asks for"), "{why}");
             assert!(text.contains("extent 77 of subfile 1"), "{text}");
             assert_eq!(why.contains("panicked"), is_panic);
         }
