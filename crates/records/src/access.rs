@@ -185,8 +185,8 @@ impl RecordFile {
         unsafe { self.start_transfer(PartAction::Write, record, range, memory, ()) }
     }
 
-    /// Waits until everything is over that this process has started on the file. What came of it,
-    /// each request says.
+    /// Waits until all accesses that this process has started on the file are done. Each request
+    /// returns its own result.
     pub fn wait_for_all(&self) {
         self.file.wait_for_all();
     }

@@ -58,7 +58,7 @@ impl<M: Send + 'static> StartedRequest<M, RecordError> for StartedAccess<M> {
 pub struct Progress {
     state: Mutex<ProgressState>,
     is_over: Condvar,
-    /// Tasks that whoever waits does itself.
+    /// Tasks that the waiting thread executes itself.
     later: Mutex<Vec<Arc<DeferredTask>>>,
 }
 
@@ -81,7 +81,7 @@ impl Progress {
         Arc::default()
     }
 
-    /// One more task. Those who start them hold one themselves until all are started.
+    /// Adds a task. The thread that starts an access holds one itself until it has started all.
     pub fn task(self: &Arc<Self>) -> Task {
         self.state.lock().tasks += 1;
         Task { progress: self.clone(), is_told: false }
@@ -96,12 +96,12 @@ impl Progress {
         self.state.lock().tasks == 0
     }
 
-    /// A task was begun that is left to whoever waits.
+    /// Adds a task that the waiting thread executes.
     pub fn leave(&self, later: Arc<DeferredTask>) {
         self.later.lock().push(later);
     }
 
-    /// Lets threads do what was left.
+    /// Hands the remaining tasks to other threads.
     fn hasten(&self) {
         let later = std::mem::take(&mut *self.later.lock());
         later.iter().for_each(|later| later.hasten());
@@ -157,7 +157,7 @@ impl Drop for Task {
     }
 }
 
-/// How many accesses are under way: who removes something waits until none is.
+/// Counts the accesses under way: a removal waits until none is left.
 #[derive(Debug, Default)]
 pub struct AccessCounter {
     count: Mutex<usize>,
@@ -174,7 +174,7 @@ impl AccessCounter {
         AccessGuard(self.clone())
     }
 
-    /// Waits until nobody is inside.
+    /// Waits until no access is under way.
     pub fn wait_until_empty(&self) {
         let mut count = self.count.lock();
         if *count > 0 {

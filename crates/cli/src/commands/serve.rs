@@ -262,7 +262,7 @@ pub fn log() -> anyhow::Result<()> {
             let known = "off, error, warn, info, debug or trace";
             UsageError(format!("PARIO_LOG is {}, but must be {known}", level.display()))
         })?;
-    // Targets (module paths) help only those who debug Pario itself.
+    // Targets (module paths) help only to debug Pario itself.
     let has_targets = level > LevelFilter::INFO;
     let log = tracing_subscriber::fmt().with_max_level(level).with_target(has_targets);
     log.with_writer(stderr).init();

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_is_forgotten() {
+    fn a_client_that_leaves_is_forgotten() {
         let mut queue = RequestQueue::new();
         let first = queue.enter(requester("a", "", 0), 1).unwrap().ticket;
         let second = queue.enter(requester("a", "", 0), 2).unwrap().ticket;

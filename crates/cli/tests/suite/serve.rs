@@ -196,7 +196,7 @@ fn a_configuration_is_checked_without_starting() {
 }
 
 #[test]
-fn a_level_of_logging_that_nobody_knows_is_told() {
+fn an_unknown_log_level_is_reported() {
     let sandbox = Sandbox::empty();
     let output = sandbox.pario(&["serve"]).env("PARIO_LOG", "loud").output().unwrap();
     assert_eq!(output.status.code(), Some(2));

@@ -187,7 +187,7 @@ fn the_last_call_is_named_without_the_short_cut() {
 }
 
 #[test]
-fn a_job_that_nobody_knows_is_told() {
+fn an_unknown_job_is_reported() {
     let sandbox = Sandbox::served();
     let told = sandbox.refused(3, &["why", "4711"]);
     assert!(told.starts_with("pario: there is no job 4711: "), "{told}");
@@ -227,7 +227,7 @@ fn the_state_of_a_file_is_shown() {
     assert_eq!(json["jobs"][0]["files"][0]["position"], 0);
     assert_eq!(json["jobs"][0]["waits"][0]["missing"][0]["rank"], 2);
     finish(ranks);
-    until("nobody has it open", || {
+    until("no client has it open", || {
         let text = sandbox.ok(&["status", "--file", "/result"]);
         (text == "/result: no job has it open\n").then_some(())
     });

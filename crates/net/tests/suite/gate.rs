@@ -11,13 +11,13 @@ use pario_net::{Address, Space};
 /// all at first.
 pub struct Gate {
     pub address: Address,
-    pub to_guests: Arc<Way>,
-    pub to_host: Arc<Way>,
+    pub to_guests: Arc<Direction>,
+    pub to_host: Arc<Direction>,
     streams: Arc<Mutex<Vec<TcpStream>>>,
 }
 
-/// One direction.
-pub struct Way {
+/// The bytes in one direction.
+pub struct Direction {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -28,13 +28,13 @@ struct State {
     is_cut: bool,
 }
 
-impl Way {
+impl Direction {
     fn new() -> Arc<Self> {
         let state = State { allowed: u64::MAX, passed: 0, is_cut: false };
         Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() })
     }
 
-    /// Passes this many bytes more, and nothing after them.
+    /// Lets this many more bytes through, and nothing after them.
     pub fn allow(&self, bytes: u64) {
         let mut state = self.state.lock().unwrap();
         state.allowed = state.passed + bytes;
@@ -47,7 +47,7 @@ impl Way {
         self.changed.notify_all();
     }
 
-    /// Waits until all that was allowed has passed.
+    /// Waits until all allowed bytes have passed.
     pub fn wait_until_full(&self) {
         let state = self.state.lock().unwrap();
         drop(self.changed.wait_while(state, |state| state.passed < state.allowed).unwrap());
@@ -58,6 +58,7 @@ impl Way {
         self.changed.notify_all();
     }
 
+    /// Copies bytes as far as they are allowed, until either side closes or the gate is cut.
     fn let_through(&self, mut from: TcpStream, mut to: TcpStream) {
         let mut bytes = [0; 16 << 10];
         loop {
@@ -87,7 +88,7 @@ impl Gate {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::tcp(listener.local_addr().unwrap());
         let host = host.address().tcp.unwrap();
-        let (to_guests, to_host) = (Way::new(), Way::new());
+        let (to_guests, to_host) = (Direction::new(), Direction::new());
         let streams: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
         let gate = Self {
             address,
@@ -100,10 +101,10 @@ impl Gate {
                 let Ok(host) = TcpStream::connect(host) else { continue };
                 let pair = || (guest.try_clone().unwrap(), host.try_clone().unwrap());
                 streams.lock().unwrap().extend([pair().0, pair().1]);
-                let (way, (guest, host)) = (to_guests.clone(), pair());
-                std::thread::spawn(move || way.let_through(host, guest));
-                let (way, (guest, host)) = (to_host.clone(), pair());
-                std::thread::spawn(move || way.let_through(guest, host));
+                let (direction, (guest, host)) = (to_guests.clone(), pair());
+                std::thread::spawn(move || direction.let_through(host, guest));
+                let (direction, (guest, host)) = (to_host.clone(), pair());
+                std::thread::spawn(move || direction.let_through(guest, host));
             }
         });
         gate

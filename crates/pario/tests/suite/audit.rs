@@ -4,14 +4,15 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::ways::raw_client::{RawClient, part, revoked};
-use crate::ways::{Site, Way, alone, tcp_of, until};
 use pario::Access;
 use pario::status::{CheckDepth, CheckRequest};
 use pario_net::{Address, Key, Space};
 use pario_proto::{Grant, PeerRequest, Request};
 use pario_server::Node;
 use serde_json::Value;
+
+use crate::sites::raw_client::{RawClient, part, revoked};
+use crate::sites::{Site, Transport, alone, tcp_of, until};
 
 fn client(site: &Site, uid: u32) -> RawClient {
     let address = tcp_of(&site.nodes[0].address());
@@ -31,7 +32,7 @@ fn log_of(site: &mut Site) -> Vec<Value> {
     lines(&log)
 }
 
-/// That there is a line of a kind and a user in which two texts occur.
+/// Asserts that the log has a line of a kind and a user that contains two texts.
 #[track_caller]
 fn has(lines: &[Value], kind: &str, user: u32, object: &str, outcome: &str) {
     let is_it = |line: &&Value| {
@@ -46,7 +47,7 @@ fn has(lines: &[Value], kind: &str, user: u32, object: &str, outcome: &str) {
 
 #[test]
 fn refusals_administration_and_changes_of_rights_are_in_the_log() {
-    let mut site = Site::new(Way::Tcp);
+    let mut site = Site::new(Transport::Tcp);
     let user = client(&site, 1000);
     let file = site.cluster.create("/f").unwrap();
     file.write_at(b"some", 0).unwrap();
@@ -87,7 +88,7 @@ fn refusals_administration_and_changes_of_rights_are_in_the_log() {
 
 #[test]
 fn refused_connections_are_in_the_log() {
-    let site = Site::new(Way::Tcp);
+    let site = Site::new(Transport::Tcp);
     let address = Address::tcp(tcp_of(&site.nodes[0].address()));
     let wrong = Space::builder("stranger").key(Key::random()).join(&address).build();
     assert!(wrong.is_err(), "it has another key");
@@ -104,7 +105,7 @@ fn refused_connections_are_in_the_log() {
 
 #[test]
 fn nodes_that_join_are_in_the_log() {
-    let site = Site::new(Way::TwoNodes);
+    let site = Site::new(Transport::TwoNodes);
     let log = site.dir.path().join("a/audit.log");
     until("the line is written", || {
         let is_join = |line: &Value| line["object"] == "join of node b";
@@ -117,7 +118,7 @@ fn nodes_that_join_are_in_the_log() {
 #[test]
 fn a_flood_of_refusals_gives_few_lines() {
     const REFUSALS: u64 = 20_000;
-    let mut site = Site::new(Way::Tcp);
+    let mut site = Site::new(Transport::Tcp);
     let file = site.cluster.create("/f").unwrap();
     file.write_at(b"some", 0).unwrap();
     let user = client(&site, 1000);

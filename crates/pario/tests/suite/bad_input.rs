@@ -1,11 +1,12 @@
-//! What cannot be done is refused with a sentence that says what, where and what to do.
+//! Impossible calls fail with an error that says what failed, on which object, and what to do.
 
 use std::io::{Seek as _, SeekFrom};
 
-use crate::ways::{Site, Way, in_every_way};
 use pario::{Cluster, ClusterOptions, Error, ExtentIndex, ExtentPlacement, SubfileIndex};
 
-/// That it failed, and so said.
+use crate::sites::{Site, Transport, over_every_transport};
+
+/// Asserts that a call has failed with this message.
 #[track_caller]
 fn says<T>(result: Result<T, Error>, expected: &str) {
     match result {
@@ -27,7 +28,7 @@ fn begins<T>(result: Result<T, Error>, expected: &str) {
 
 #[test]
 fn paths() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let cluster = &site.cluster;
         let long_name = format!("/{}", "n".repeat(256));
         let long_path = "/nn".repeat(1400);
@@ -94,7 +95,7 @@ fn paths() {
 
 #[test]
 fn directories_in_place_of_files() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let cluster = &site.cluster;
         cluster.make_directory("/d").unwrap();
         let directory = "/d: this is a directory, not a file";
@@ -131,7 +132,7 @@ fn directories_in_place_of_files() {
 
 #[test]
 fn layouts() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let cluster = &site.cluster;
         let new = || cluster.options().read(true).write(true).create_new(true);
         says(new().disk_count(0).open("/f"), "/f: zero disks cannot hold a file");
@@ -160,7 +161,7 @@ fn layouts() {
 
 #[test]
 fn offsets() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let file = site.cluster.create("/f").unwrap();
         file.write_at(b"0123", 0).unwrap();
         let mut buffer = [0; 8];
@@ -181,7 +182,7 @@ fn offsets() {
         assert_eq!(file.read_at(&mut buffer, limit - 8).unwrap(), 0);
         assert_eq!(file.read_at(&mut [], limit).unwrap(), 0);
         assert_eq!(file.start_read_at(8, limit - 8).unwrap().wait().unwrap().len(), 0);
-        assert_eq!(file.len().unwrap(), 4, "nothing was changed by what was refused");
+        assert_eq!(file.len().unwrap(), 4, "refused calls change nothing");
         says(
             file.read_exact_at(&mut buffer, 2),
             "/f: the file ends at byte 4; 8 bytes from byte 2 on were wanted",
@@ -213,7 +214,7 @@ fn offsets() {
 
 #[test]
 fn files_that_were_not_opened_for_it() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let cluster = &site.cluster;
         cluster.create("/f").unwrap();
         let read_only = cluster.open("/f").unwrap();
@@ -237,7 +238,7 @@ fn files_that_were_not_opened_for_it() {
 
 #[test]
 fn bytes_and_extents_are_not_mixed_up() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let cluster = &site.cluster;
         let options = || cluster.options().read(true).write(true).create(true);
         let bytes = options().open("/bytes").unwrap();
@@ -284,7 +285,7 @@ fn bytes_and_extents_are_not_mixed_up() {
 
 #[test]
 fn nodes_and_addresses() {
-    let site = Site::new(Way::Socket);
+    let site = Site::new(Transport::Socket);
     says(
         site.cluster.stop(Some("nobody")),
         "the cluster has no node named \"nobody\"; it has local",

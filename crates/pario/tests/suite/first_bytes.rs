@@ -1,10 +1,11 @@
-//! Subfiles come into being with their first byte, whoever writes it and by whatever way.
+//! The first byte creates a subfile, from every client and over every transport.
 
 use std::sync::Barrier;
 
-use crate::ways::{Site, Way};
 use pario::status::{CheckDepth, CheckRequest};
 use pario::{Cluster, ExtentIndex, ExtentPlacement, SubfileIndex};
+
+use crate::sites::{Site, Transport};
 
 const UNIT: usize = 65_536;
 
@@ -16,40 +17,40 @@ fn assert_no_findings(cluster: &Cluster) {
 /// Over the nodes, a file has as many subfiles as were written to, and no more.
 #[test]
 fn subfiles_are_made_when_they_are_written_to() {
-    for way in [Way::Socket, Way::Tcp, Way::TwoNodes] {
-        let site = Site::new(way);
+    for transport in [Transport::Socket, Transport::Tcp, Transport::TwoNodes] {
+        let site = Site::new(transport);
         let disks = site.disks().len();
         let file = site.cluster.create("/f").unwrap();
-        assert_eq!((file.len().unwrap(), site.subfiles()), (0, 0), "{way:?}");
+        assert_eq!((file.len().unwrap(), site.subfiles()), (0, 0), "{transport:?}");
         assert_eq!(file.read_at(&mut [1; 10], 0).unwrap(), 0);
         file.set_len(0).unwrap();
         file.sync().unwrap();
-        assert_eq!(site.subfiles(), 0, "{way:?}: none of that needs one");
+        assert_eq!(site.subfiles(), 0, "{transport:?}: none of that needs one");
         let last = (disks - 1) * UNIT;
         file.write_at(b"last", last as u64).unwrap();
-        assert_eq!(site.subfiles(), 1, "{way:?}");
+        assert_eq!(site.subfiles(), 1, "{transport:?}");
         let mut bytes = vec![1; last + 10];
         assert_eq!(file.read_at(&mut bytes, 0).unwrap(), last + 4);
         assert!(bytes[..last].iter().all(|byte| *byte == 0) && &bytes[last..last + 4] == b"last");
         file.sync().unwrap();
-        // Who opens it now sees the same; the subfiles that are not there are not lost.
+        // A client that opens it now sees the same; the subfiles that do not exist are not lost.
         let again = site.another().open("/f").unwrap();
-        assert_eq!(again.len().unwrap(), last as u64 + 4, "{way:?}");
+        assert_eq!(again.len().unwrap(), last as u64 + 4, "{transport:?}");
         assert_eq!(again.read_at(&mut bytes, 0).unwrap(), last + 4);
         assert_eq!(site.cluster.metadata("/f").unwrap().subfiles.len(), disks);
         assert_no_findings(&site.cluster);
         file.set_len(((disks + 1) * UNIT) as u64).unwrap();
-        assert_eq!(site.subfiles(), disks, "{way:?}");
+        assert_eq!(site.subfiles(), disks, "{transport:?}");
         drop((file, again));
         site.cluster.remove("/f").unwrap();
-        crate::ways::until("all subfiles are gone", || site.subfiles() == 0);
+        crate::sites::until("all subfiles are gone", || site.subfiles() == 0);
     }
 }
 
 #[test]
 fn subfiles_of_extents_too() {
-    for way in [Way::Socket, Way::TwoNodes] {
-        let site = Site::new(way);
+    for transport in [Transport::Socket, Transport::TwoNodes] {
+        let site = Site::new(transport);
         let options = site.cluster.options().read(true).write(true).create_new(true);
         let file = options.extents().open("/e").unwrap();
         let place =
@@ -73,7 +74,7 @@ fn subfiles_of_extents_too() {
 /// node: all their bytes are there.
 #[test]
 fn first_writers_do_not_take_from_each_other() {
-    let site = Site::new(Way::Socket);
+    let site = Site::new(Transport::Socket);
     let with_short_cut = pario::ClusterOptions { short_cut: Some(true), ..Default::default() };
     let near = Cluster::connect_with(&site.nodes[0].address(), with_short_cut).unwrap();
     const WRITERS: u8 = 8;
@@ -104,8 +105,8 @@ fn first_writers_do_not_take_from_each_other() {
 /// leaves nothing behind.
 #[test]
 fn deleted_files_get_their_first_bytes_as_well() {
-    for way in [Way::ShortCut, Way::Socket, Way::TwoNodes] {
-        let site = Site::new(way);
+    for transport in [Transport::ShortCut, Transport::Socket, Transport::TwoNodes] {
+        let site = Site::new(transport);
         let file = site.cluster.create("/f").unwrap();
         file.write_at(b"first", 0).unwrap();
         site.cluster.remove("/f").unwrap();
@@ -114,8 +115,8 @@ fn deleted_files_get_their_first_bytes_as_well() {
         file.sync().unwrap();
         let mut bytes = [0; 6];
         file.read_exact_at(&mut bytes, UNIT as u64).unwrap();
-        assert_eq!(&bytes, b"second", "{way:?}");
+        assert_eq!(&bytes, b"second", "{transport:?}");
         drop(file);
-        crate::ways::until("all subfiles are gone", || site.subfiles() == 0);
+        crate::sites::until("all subfiles are gone", || site.subfiles() == 0);
     }
 }

@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::ways::{NodeProcess, Over, alone, any_port, connect_when_complete, key_options, tcp_of};
 use pario::status::{CheckDepth, CheckReport, CheckRequest, FindingKind};
 use pario::{Cluster, ExtentIndex, ExtentPlacement, SubfileIndex};
 use pario_server::{MissingNamespace, Node};
+
+use crate::sites::{
+    NodeProcess, Over, alone, any_port, connect_when_complete, key_options, tcp_of,
+};
 
 const LOOK: CheckRequest =
     CheckRequest { depth: CheckDepth::Names, is_repair: false, is_rebuild: false };
@@ -39,8 +42,8 @@ impl Bench {
         &self.running.as_ref().unwrap().0
     }
 
-    /// Stops it, does something to the directory, starts it again.
-    fn meanwhile(&mut self, work: impl FnOnce(&Path)) {
+    /// Stops the node, runs `work` on its directory, and starts the node again.
+    fn while_stopped(&mut self, work: impl FnOnce(&Path)) {
         let (cluster, node) = self.running.take().unwrap();
         drop(cluster);
         node.stop();
@@ -70,12 +73,12 @@ fn subfiles(disk: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_missing_subfile_is_found_if_somebody_was_promised_it() {
+fn a_missing_subfile_is_found_if_it_was_synced() {
     let mut bench = Bench::new();
     bench.file("/synced", true);
     bench.file("/unsynced", false);
     assert_eq!(bench.cluster().check(LOOK).unwrap().findings, []);
-    bench.meanwhile(|dir| {
+    bench.while_stopped(|dir| {
         for subfile in subfiles(&dir.join("disk1")) {
             std::fs::remove_file(subfile.with_extension("description")).unwrap();
             std::fs::remove_file(subfile).unwrap();
@@ -90,7 +93,7 @@ fn a_missing_subfile_is_found_if_somebody_was_promised_it() {
     let error = bench.cluster().open("/synced").unwrap().read_at(&mut [0; 10_000], 0).unwrap_err();
     assert!(error.to_string().contains("disk local/disk1: subfile"), "{error}");
     assert!(error.to_string().contains("`pario fsck` shows what is left"), "{error}");
-    // Nobody was promised the other one: it has a hole now, and can be written again.
+    // The other file was never synced: it has a hole now, and can be written again.
     let file = bench.cluster().options().read(true).write(true).open("/unsynced").unwrap();
     let mut bytes = [7; 10_000];
     file.read_exact_at(&mut bytes, 0).unwrap();
@@ -107,7 +110,7 @@ fn foreign_and_swapped_subfiles_are_found() {
     let mut bench = Bench::new();
     bench.file("/a", true);
     bench.file("/b", true);
-    bench.meanwhile(|dir| {
+    bench.while_stopped(|dir| {
         // A subfile under the id of a file that there never was.
         let original = &subfiles(&dir.join("disk0"))[0];
         let name = original.file_name().unwrap().to_string_lossy().into_owned();
@@ -143,7 +146,7 @@ fn a_flipped_bit_is_found_by_a_close_look() {
     file.close().unwrap();
     let close = CheckRequest { depth: CheckDepth::Everything, ..LOOK };
     assert_eq!(bench.cluster().check(close).unwrap().findings, []);
-    bench.meanwhile(|dir| {
+    bench.while_stopped(|dir| {
         let disks = (0..4).flat_map(|n| subfiles(&dir.join(format!("disk{n}"))));
         let files = disks.flat_map(|dir| std::fs::read_dir(dir).unwrap());
         let mut flipped = 0;
@@ -169,9 +172,9 @@ fn a_flipped_bit_is_found_by_a_close_look() {
 #[test]
 fn a_lost_namespace_is_rebuilt() {
     let dir = tempfile::tempdir().unwrap();
-    crate::ways::write_key(dir.path());
+    crate::sites::write_key(dir.path());
     let start = || {
-        let config = crate::ways::two_nodes(dir.path(), any_port());
+        let config = crate::sites::two_nodes(dir.path(), any_port());
         let node = Node::new().missing_namespace(MissingNamespace::New).start(&config, "a");
         let node = node.unwrap();
         let first = tcp_of(&node.address());
@@ -241,7 +244,7 @@ fn a_check_during_traffic_finds_nothing() {
             bench.cluster().create(&path(thread, number)).unwrap();
         }
     }
-    bench.meanwhile(|_| {});
+    bench.while_stopped(|_| {});
     let (cluster, is_over) = (bench.cluster(), AtomicBool::new(false));
     std::thread::scope(|scope| {
         for thread in 0..3 {
@@ -271,7 +274,7 @@ fn a_check_during_traffic_finds_nothing() {
 fn a_subfile_whose_sync_has_failed_is_found_and_repaired() {
     let mut bench = Bench::new();
     bench.file("/f", true);
-    bench.meanwhile(|dir| {
+    bench.while_stopped(|dir| {
         // As the store marks it.
         let disk = pario_store::Disk::open(dir.join("disk2"), Default::default()).unwrap();
         let (id, _) = disk.subfile_ids().unwrap()[0];
@@ -287,7 +290,7 @@ fn a_subfile_whose_sync_has_failed_is_found_and_repaired() {
     }
     drop(file);
     // The mark outlasts the node.
-    bench.meanwhile(|_| {});
+    bench.while_stopped(|_| {});
     let report = bench.cluster().check(LOOK).unwrap();
     assert_eq!(kinds(&report), [(FindingKind::Poisoned, false)]);
     assert_eq!(report.findings[0].path.as_ref().unwrap().as_str(), "/f");

@@ -2,14 +2,15 @@
 
 use std::net::SocketAddr;
 
-use crate::ways::raw_client::{RawClient, deleted, expired, part, revoked, works};
-use crate::ways::{Site, Way, alone, tcp_of, until};
 use pario::{Cluster, ClusterOptions, DiskId, ExtentIndex, ExtentPlacement, SubfileIndex};
 use pario_proto::{
     Failure, FileId, FileKind, FileRecord, GRANT_LIFETIME_EPOCHS, Grant, PeerRequest, Reply,
     Request, SubfileLocation,
 };
 use pario_server::Node;
+
+use crate::sites::raw_client::{RawClient, deleted, expired, part, revoked, works};
+use crate::sites::{Site, Transport, alone, tcp_of, until};
 
 /// Epochs after which a grant has expired.
 const LIFETIME: u64 = GRANT_LIFETIME_EPOCHS + 1;
@@ -42,7 +43,7 @@ fn make_open_directory(cluster: &Cluster) {
 
 #[test]
 fn an_old_grant_is_refused_at_every_node_after_its_lifetime() {
-    let site = Site::new(Way::TwoNodes);
+    let site = Site::new(Transport::TwoNodes);
     make_open_directory(&site.cluster);
     let (first, second) = (client(&site, 0, 1000), client(&site, 1, 1000));
     let names = site.disks();
@@ -68,9 +69,9 @@ fn an_old_grant_is_refused_at_every_node_after_its_lifetime() {
 
 #[test]
 fn an_open_file_goes_on_through_several_lifetimes() {
-    for way in [Way::ShortCut, Way::Socket, Way::Tcp, Way::TwoNodes] {
-        println!("{way:?}");
-        let site = Site::new(way);
+    for transport in [Transport::ShortCut, Transport::Socket, Transport::Tcp, Transport::TwoNodes] {
+        println!("{transport:?}");
+        let site = Site::new(transport);
         let file = site.cluster.create("/f").unwrap();
         let options = site.cluster.options().read(true).write(true).create_new(true);
         let extents = options.extents().open("/e").unwrap();
@@ -102,7 +103,7 @@ fn an_open_file_goes_on_through_several_lifetimes() {
 /// A file that was not used for a lifetime gets its short cut all the same.
 #[test]
 fn an_idle_file_gets_descriptors_after_its_grant_has_expired() {
-    let site = Site::new(Way::ShortCut);
+    let site = Site::new(Transport::ShortCut);
     site.cluster.create("/f").unwrap().write_at(b"idle", 0).unwrap();
     let file = site.cluster.open("/f").unwrap();
     site.nodes[0].begin_grant_epochs(LIFETIME).unwrap();
@@ -112,10 +113,11 @@ fn an_idle_file_gets_descriptors_after_its_grant_has_expired() {
     assert_eq!(&bytes, b"idle");
 }
 
-/// What the interface node tells a node that has missed a revocation, and one that knows more.
+/// The replies of the interface node to a node that has missed a revocation, and to one that has a
+/// later epoch.
 #[test]
-fn a_node_that_has_missed_a_revocation_is_told_to_load_them() {
-    let mut site = Site::new(Way::TwoNodes);
+fn a_node_that_has_missed_a_revocation_must_load_them() {
+    let mut site = Site::new(Transport::TwoNodes);
     let names = site.disks();
     let options = site.cluster.options().write(true).create_new(true);
     let file = options.disks([names[2].clone()]).open("/f").unwrap();
@@ -153,7 +155,7 @@ fn a_node_that_has_missed_a_revocation_is_told_to_load_them() {
 /// of its rights.
 #[test]
 fn a_renewal_checks_rights_that_have_changed_and_no_others() {
-    let site = Site::new(Way::Tcp);
+    let site = Site::new(Transport::Tcp);
     make_open_directory(&site.cluster);
     let user = client(&site, 0, 1000);
     let all = disks(&site.cluster, &site.disks());
@@ -178,7 +180,7 @@ fn a_renewal_checks_rights_that_have_changed_and_no_others() {
     assert!(matches!(denied, Failure::Denied { .. }), "{denied}");
 }
 
-/// Handles are not known after a restart; the last grant shows what was open.
+/// A restarted node knows no handles; the last grant shows which file the client had open.
 #[test]
 fn open_files_are_renewed_after_a_restart_of_the_interface_node() {
     for short_cut in [true, false] {
@@ -203,7 +205,7 @@ fn open_files_are_renewed_after_a_restart_of_the_interface_node() {
         // A file that was deleted is not among them.
         cluster.remove("/f").unwrap();
         until("its subfiles are gone", || {
-            crate::ways::interface_status(&cluster).unfinished_deletions == 0
+            crate::sites::interface_status(&cluster).unfinished_deletions == 0
         });
         let error = file.metadata().unwrap_err();
         assert!(error.to_string().contains("was deleted"), "{error}");
@@ -228,7 +230,7 @@ fn grant_of_deleted(site: &Site, user: &RawClient) -> (Grant, SubfileLocation) {
 
 #[test]
 fn a_deleted_file_stays_deleted_however_many_are_deleted_after_it() {
-    let site = Site::new(Way::Tcp);
+    let site = Site::new(Transport::Tcp);
     let user = client(&site, 0, 1000);
     let (grant, place) = grant_of_deleted(&site, &user);
     deleted(user.write(&grant, place));
@@ -260,12 +262,12 @@ fn a_deleted_file_stays_deleted_however_many_are_deleted_after_it() {
 
 #[test]
 fn a_deleted_file_stays_deleted_after_restarts() {
-    let mut site = Site::new(Way::Tcp);
+    let mut site = Site::new(Transport::Tcp);
     let user = client(&site, 0, 1000);
     let (grant, place) = grant_of_deleted(&site, &user);
     let mut config = alone(site.dir.path());
     config.key_file = Some(site.dir.path().join("key"));
-    config.nodes[0].listen = Some(crate::ways::any_port());
+    config.nodes[0].listen = Some(crate::sites::any_port());
     for _ in 0..3 {
         site.nodes.remove(0).stop();
         site.nodes.push(Node::start(&config, "local").unwrap());
@@ -279,10 +281,10 @@ fn a_deleted_file_stays_deleted_after_restarts() {
     assert_eq!(site.subfiles(), 0);
 }
 
-/// Who has a deleted file open uses it until it is closed, through renewals, and not longer.
+/// A client uses a deleted file that it has open until it closes it, through renewals.
 #[test]
 fn a_deleted_file_that_is_open_is_used_until_it_is_closed() {
-    let site = Site::new(Way::TwoNodes);
+    let site = Site::new(Transport::TwoNodes);
     make_open_directory(&site.cluster);
     let (first, second) = (client(&site, 0, 1000), client(&site, 1, 1000));
     let names = site.disks();

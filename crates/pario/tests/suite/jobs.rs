@@ -8,11 +8,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::ways::{alone, any_port, key_options, until, write_key};
 use pario::memory::{Broker, Endpoint, Reduction, Rendezvous};
 use pario::{CachedOptions, Cluster, ErrorKind, Job, Mode};
 use pario_server::Node;
 use parking_lot::Mutex;
+
+use crate::sites::{alone, any_port, key_options, until, write_key};
 
 /// The name of a job that no other job has.
 fn new_name() -> String {

@@ -1,7 +1,8 @@
 //! Large sparse files: arithmetic up to 2^62, and where the file systems end.
 
-use crate::ways::{Way, in_every_way};
 use pario::{Error, File};
+
+use crate::sites::{Transport, over_every_transport};
 
 const TIB: u64 = 1 << 40;
 
@@ -19,7 +20,7 @@ fn mark(file: &File, offset: u64) {
 
 #[test]
 fn a_file_of_a_tebibyte_has_its_bytes_where_they_belong() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         for unit in [7, 4096, 65_536, 1 << 30] {
             let path = format!("/{unit}");
             let options = site.cluster.options().read(true).write(true).create_new(true);
@@ -64,7 +65,7 @@ fn largest_subfile(dir: &std::path::Path) -> u64 {
 /// Four disks hold four times what one holds; beyond that the error says what is too large.
 #[test]
 fn the_file_systems_end_somewhere() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let largest = largest_subfile(site.dir.path());
         let new = |path: &str, disks| {
             let options = site.cluster.options().read(true).write(true).create_new(true);
@@ -83,7 +84,11 @@ fn the_file_systems_end_somewhere() {
         assert_eq!(four.len().unwrap(), 4 * room);
         let too_large = |result: Result<(), Error>| {
             let text = result.unwrap_err().to_string();
-            assert!(text.contains("too large") && text.contains("disk"), "{:?}: {text}", site.way);
+            assert!(
+                text.contains("too large") && text.contains("disk"),
+                "{:?}: {text}",
+                site.transport
+            );
         };
         too_large(one.write_at(b"x", largest));
         too_large(one.set_len(largest + 1));
@@ -94,7 +99,7 @@ fn the_file_systems_end_somewhere() {
         assert_eq!(one.len().unwrap(), room);
         assert_eq!(four.len().unwrap(), 4 * room);
         one.write_at(b"still usable", 0).unwrap();
-        if matches!(site.way, Way::Embedded | Way::ShortCut) {
+        if matches!(site.transport, Transport::Embedded | Transport::ShortCut) {
             assert!(one.has_short_cut());
         }
     });

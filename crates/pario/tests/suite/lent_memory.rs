@@ -1,13 +1,11 @@
-//! Memory of callers that is lent while bytes move over a network: whatever a node does, nothing is
-//! written to it, and nothing sent from it, after the call has returned.
+//! Memory of callers that the client borrows while bytes move over a network: whatever a node does,
+//! the client neither writes to it nor sends from it after the call has returned.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::gate::Gate;
-use crate::ways::{Site, Way};
 use pario::{Cluster, ClusterOptions, ExtentIndex, ExtentPlacement, SubfileIndex};
 use pario_net::{
     Bulk, BulkBuffer, IncomingRequest, LinkChoice, PortOptions, RecvError, Responder, RpcClient,
@@ -16,6 +14,9 @@ use pario_net::{
 use pario_proto::{Reply, ReplyMessage, Request};
 use pario_server::NodeProtocol;
 
+use crate::gate::Gate;
+use crate::sites::{Site, Transport};
+
 const LEN: usize = 1 << 20;
 /// A time limit that one call of a test exceeds, while the others keep it on a busy machine as well.
 const SHORT: Duration = Duration::from_secs(3);
@@ -23,13 +24,14 @@ const LONG: Duration = Duration::from_secs(30);
 
 type Responding = Responder<NodeProtocol>;
 
-/// What becomes of the true answer to a read or a write.
+/// Changes, delays or drops the true reply to a read or a write.
 type Twist = Box<dyn FnMut(ReplyMessage<Bulk>, Responding) + Send>;
 
-/// Something between a client and a node that passes everything on, and twists some answers.
+/// A proxy between a client and a node that forwards everything, except that its [`Twist`] decides
+/// about the replies to reads and writes.
 struct Liar {
     space: Space,
-    /// Clients come through it.
+    /// Clients connect through it.
     gate: Gate,
     twist: Arc<Mutex<Twist>>,
     thread: Option<JoinHandle<()>>,
@@ -70,11 +72,12 @@ impl Liar {
         Cluster::connect_with(&address, options).unwrap()
     }
 
+    /// Replaces the function that handles the replies to reads and writes.
     fn twist(&self, twist: impl FnMut(ReplyMessage<Bulk>, Responding) + Send + 'static) {
         *self.twist.lock().unwrap() = Box::new(twist);
     }
 
-    /// Answers nothing, and keeps what it would have answered.
+    /// Sends no reply to reads and writes; the receiver gets the replies instead.
     fn hold(&self) -> Receiver<(ReplyMessage<Bulk>, Responding)> {
         let (keep, kept): (Sender<_>, _) = channel();
         self.twist(move |answer, to| drop(keep.send((answer, to))));
@@ -89,10 +92,12 @@ impl Drop for Liar {
     }
 }
 
+/// Sends every reply unchanged.
 fn honest() -> Twist {
     Box::new(|answer, to| to.send_now(answer))
 }
 
+/// Forwards one request to the node and its reply to the client.
 fn pass_on(
     real: &RpcClient<NodeProtocol>,
     asked: IncomingRequest<NodeProtocol>,
@@ -123,9 +128,9 @@ fn content() -> Vec<u8> {
     (0..251).cycle().take(LEN).collect()
 }
 
-/// A file with bytes, behind a liar.
+/// A cluster with a file of bytes, and a proxy in front of it.
 fn set_up() -> (Liar, Site) {
-    let site = Site::new(Way::Socket);
+    let site = Site::new(Transport::Socket);
     let file = site.cluster.create("/file").unwrap();
     file.write_at(&content(), 0).unwrap();
     file.close().unwrap();
@@ -198,7 +203,7 @@ fn late_answers_do_not_reach_memory_that_was_given_back() {
     assert!(other == content() && memory.iter().all(|byte| *byte == 7));
 }
 
-/// A started read is dropped; its memory is used by somebody else when the answer comes.
+/// A started read is dropped; another owner uses its memory when the reply arrives.
 #[test]
 fn late_answers_do_not_reach_memory_of_a_dropped_request() {
     let (liar, _site) = set_up();
@@ -207,7 +212,7 @@ fn late_answers_do_not_reach_memory_of_a_dropped_request() {
     let kept = liar.hold();
     // The drop waits for the answers, until the time limit.
     drop(file.start_read_at(LEN, 0).unwrap());
-    // The pool gives what came back last.
+    // The pool hands out the buffer that was returned last.
     let mut memory = BulkBuffer::new(LEN);
     memory.fill(7);
     let first = kept.recv().unwrap();
@@ -335,7 +340,7 @@ fn several_extents_are_under_way_at_once() {
         .map(|number| file.start_write_extent(vec![number], vec![number; 50_000], place(number)))
         .collect::<Result<_, _>>()
         .unwrap();
-    // Asking sends what was started.
+    // `is_done` sends the started requests.
     assert!(writes.iter().all(|write| !write.is_done()));
     release(held(8).into_iter().rev());
     writes.into_iter().for_each(|write| write.wait().unwrap());

@@ -3,18 +3,19 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use crate::ways::{Site, Way, until};
 use pario::status::LOCK_END;
 use pario::{Cluster, Error, Failure, File, LockKind};
+
+use crate::sites::{Site, Transport, until};
 
 const SHARED: LockKind = LockKind::Shared;
 const ALONE: LockKind = LockKind::Exclusive;
 
-/// The ways in which there can be several clients.
-fn in_every_way(test: impl Fn(&Site)) {
-    for way in [Way::ShortCut, Way::Socket, Way::Tcp, Way::TwoNodes] {
-        println!("{way:?}");
-        test(&Site::new(way));
+/// Runs a test over every transport that admits several clients.
+fn over_every_transport(test: impl Fn(&Site)) {
+    for transport in [Transport::ShortCut, Transport::Socket, Transport::Tcp, Transport::TwoNodes] {
+        println!("{transport:?}");
+        test(&Site::new(transport));
     }
 }
 
@@ -22,14 +23,14 @@ fn open(cluster: &Cluster, path: &str) -> File {
     cluster.options().read(true).write(true).create(true).open(path).unwrap()
 }
 
-/// Waits until so many processes wait for locks.
+/// Waits until `count` processes wait for locks.
 fn until_waiting(cluster: &Cluster, count: usize) {
     until("they wait", || cluster.lock_waits().unwrap().len() == count);
 }
 
 #[test]
 fn nothing_that_is_counted_under_a_lock_is_lost() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         open(&site.cluster, "/counter").write_at(&[0; 8], 0).unwrap();
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -55,7 +56,7 @@ fn nothing_that_is_counted_under_a_lock_is_lost() {
 
 #[test]
 fn locks_belong_to_the_process_as_long_as_it_has_the_file_open() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let (first, again) = (open(&site.cluster, "/f"), open(&site.cluster, "/f"));
         let other = open(&site.another(), "/f");
         assert!(first.try_lock(10..20, ALONE).unwrap());
@@ -73,8 +74,8 @@ fn locks_belong_to_the_process_as_long_as_it_has_the_file_open() {
         drop(again);
         other.lock(.., ALONE).unwrap();
         let all = other.test_lock(.., ALONE).unwrap();
-        assert!(all.is_none(), "nobody is in its own way");
-        // Who has gone has locked nothing.
+        assert!(all.is_none(), "a process does not conflict with itself");
+        // A closed file holds no lock.
         let third = open(&site.another(), "/f");
         assert_eq!(third.test_lock(5..6, ALONE).unwrap().unwrap().range.to, LOCK_END);
         drop(other);
@@ -83,8 +84,8 @@ fn locks_belong_to_the_process_as_long_as_it_has_the_file_open() {
 }
 
 #[test]
-fn who_waits_is_seen_served_in_order_and_can_give_up() {
-    in_every_way(|site| {
+fn waiting_processes_are_listed_served_in_order_and_can_give_up() {
+    over_every_transport(|site| {
         let holder = open(&site.cluster, "/f");
         holder.lock(.., ALONE).unwrap();
         let (one, two) = (site.another(), site.another());
@@ -122,7 +123,7 @@ fn who_waits_is_seen_served_in_order_and_can_give_up() {
 
 #[test]
 fn circles_are_refused_over_all_files() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let other = site.another();
         let (mine, theirs) = (open(&site.cluster, "/a"), open(&other, "/b"));
         mine.lock(.., ALONE).unwrap();
@@ -141,7 +142,7 @@ fn circles_are_refused_over_all_files() {
 
 #[test]
 fn rights_and_ranges_are_checked() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         open(&site.cluster, "/f");
         let reading = site.cluster.open("/f").unwrap();
         assert!(reading.try_lock(.., ALONE).unwrap_err().to_string().contains("for writing"));
@@ -158,18 +159,18 @@ fn rights_and_ranges_are_checked() {
     });
 }
 
-/// A node that was started again has forgotten the locks: nobody goes on as if it had them.
+/// A restarted node has forgotten the locks: accesses of a file that had locks fail.
 #[test]
-fn locks_that_are_lost_are_told() {
-    for way in [Way::ShortCut, Way::Socket] {
-        let mut site = Site::new(way);
+fn lost_locks_are_reported() {
+    for transport in [Transport::ShortCut, Transport::Socket] {
+        let mut site = Site::new(transport);
         let file = open(&site.cluster, "/f");
         let plain = open(&site.cluster, "/g");
         file.write_at(b"abc", 0).unwrap();
         plain.write_at(b"abc", 0).unwrap();
         file.lock(0..3, ALONE).unwrap();
         drop(site.nodes.pop());
-        let config = crate::ways::alone(site.dir.path());
+        let config = crate::sites::alone(site.dir.path());
         site.nodes.push(pario_server::Node::start(&config, "local").unwrap());
         let lost = |result: Result<(), Error>| {
             assert!(matches!(result, Err(Error::LocksLost { .. })), "{result:?}");
@@ -184,7 +185,7 @@ fn locks_that_are_lost_are_told() {
             "{error}"
         );
         plain.write_at(b"xyz", 0).unwrap();
-        // What was written before is made durable all the same.
+        // Closing still syncs the bytes that were written before.
         file.close().unwrap();
         let file = open(&site.cluster, "/f");
         file.lock(0..3, ALONE).unwrap();

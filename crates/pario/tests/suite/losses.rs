@@ -1,7 +1,7 @@
 //! Processes and nodes that are killed while the processes of a job share a file, in every mode: the
-//! others are told in time, and what was acknowledged is there.
+//! others get an error in time, and acknowledged bytes are kept.
 //!
-//! Ranks and nodes are processes: this test program again.
+//! Ranks and nodes are processes of this test program.
 
 use std::io::SeekFrom;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,15 +11,16 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use crate::ways::{NodeProcess, connect_when_complete, key_options, write_key};
 use pario::{Cluster, ClusterOptions, Job, Mode};
+
+use crate::sites::{NodeProcess, connect_when_complete, key_options, write_key};
 
 const MODES: [Mode; 6] =
     [Mode::Unix, Mode::Log, Mode::Sync, Mode::Record, Mode::Global, Mode::Async];
 
-/// Who waits must be told within this time.
+/// A waiting rank must get its error within this time.
 const IN_TIME: Duration = Duration::from_secs(2);
-/// A rank that is told so late has not waited for a busy machine, but for something else.
+/// A rank that gets its error later than this hangs; a busy machine does not explain the delay.
 const LATEST: Duration = Duration::from_secs(20);
 
 /// Ranks of a job.
@@ -34,12 +35,12 @@ const APART: u64 = 64 << 20;
 /// Tells a process that it is a rank: address, directory of the key, rank, mode, what it does.
 const RANK: &str = "PARIO_TEST_RANK";
 
-/// What a rank does after its first accesses.
+/// The action of a rank after its first accesses.
 #[derive(Clone, Copy, PartialEq)]
 enum Then {
     /// Nothing, until it is killed.
     Wait,
-    /// A call in which all meet.
+    /// Makes a collective call.
     Meet,
     /// It goes on.
     Write,
@@ -53,12 +54,12 @@ struct Rank {
     rank: u32,
 }
 
-/// What a rank has said, and when.
+/// A report of a rank.
 #[derive(Debug)]
 enum Said {
     /// This access was acknowledged.
     Done(u64),
-    /// It has this error.
+    /// A call has failed with this error, at this time.
     Failed(String, Instant),
 }
 
@@ -66,13 +67,13 @@ fn file_of(mode: Mode) -> String {
     format!("/{mode}")
 }
 
-/// What one rank writes in one access; in M_GLOBAL all write the same.
+/// The bytes that one rank writes in one access; in M_GLOBAL all ranks write the same.
 fn record(mode: Mode, rank: u32, number: u64) -> Vec<u8> {
     let rank = if mode == Mode::Global { 0 } else { u64::from(rank) };
     (rank << 32 | (number + 1)).to_le_bytes().repeat(RECORD / 8)
 }
 
-/// The rank of [`Rank`]; without its variable it is no test and does nothing.
+/// The process of [`Rank`]. It does nothing unless a test has set its variable.
 #[test]
 fn rank_process() {
     let Ok(told) = std::env::var(RANK) else { return };
@@ -183,7 +184,7 @@ impl Pair {
     fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         write_key(dir.path());
-        // Free a moment ago, and nobody else on this machine looks for one that long.
+        // The port was free a moment ago; other programs on this machine rarely take the same one.
         let first = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut pair = Self { a: None, b: None, first, dir };
         pair.a = Some(pair.node("a"));
@@ -249,7 +250,7 @@ fn first_accesses(said: &Receiver<Said>) {
 fn failure(said: &Receiver<Said>, since: Instant) -> (u64, String, Duration) {
     let mut acknowledged = ROUNDS;
     loop {
-        match said.recv_timeout(LATEST).expect("the rank is told") {
+        match said.recv_timeout(LATEST).expect("the rank reports its error") {
             Said::Done(number) => acknowledged = number + 1,
             Said::Failed(text, at) => {
                 return (acknowledged, text, at.saturating_duration_since(since));
@@ -318,7 +319,7 @@ fn kill_a_rank(address: &str, dir: &Path, cluster: &Cluster) {
         for (_, said) in &ranks {
             first_accesses(said);
         }
-        crate::ways::until("all others wait for it", || {
+        crate::sites::until("all others wait for it", || {
             let jobs = cluster.jobs().unwrap();
             let job = jobs.iter().find(|job| job.job == format!("job {mode}"));
             job.is_some_and(|job| {
@@ -367,10 +368,10 @@ fn a_rank_is_killed_while_all_are_at_work_in_common_memory() {
     check_times(times);
 }
 
-/// Without the node nobody would know of losses: what needs others fails. What needs nobody goes on,
-/// since the disks are on this machine.
+/// Without the node no rank would learn of losses, so calls that need other ranks fail. Other calls
+/// succeed, because the disks are on this machine.
 #[test]
-fn ranks_in_common_memory_are_told_when_the_node_is_killed() {
+fn ranks_in_shared_memory_get_an_error_when_the_node_is_killed() {
     let mut near = Near::start();
     let mut times = Vec::new();
     for mode in [Mode::Unix, Mode::Log, Mode::Sync, Mode::Global] {

@@ -29,6 +29,6 @@ mod rights;
 mod shared_file_sizes;
 mod shared_files;
 mod sharing;
+mod sites;
 mod slow_disks;
 mod strangers;
-mod ways;

@@ -1,13 +1,15 @@
-//! Many files at once: in every way the same as one by one, with one subfile for each small file.
+//! Many files at once: over every transport the same as one by one, with one subfile for each small
+//! file.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use crate::ways::{Site, Way, in_every_way};
 use pario::status::{CheckDepth, CheckRequest};
 use pario::{Cluster, FileContent, FilePath, Removal};
 
-/// A node takes fewer with one request.
+use crate::sites::{Site, Transport, over_every_transport};
+
+/// More than a node accepts in one request.
 const MANY: usize = 1500;
 
 fn assert_no_findings(cluster: &Cluster) {
@@ -23,7 +25,7 @@ fn removal(path: &str, is_directory: bool) -> Removal {
     Removal { path: FilePath::new(path).unwrap(), is_directory }
 }
 
-/// What the files of a directory take on the disk, all directories below it together.
+/// The disk space of all files in a directory and below it.
 fn blocks_below(dir: &Path) -> u64 {
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
     let blocks = |entry: std::fs::DirEntry| match entry.file_type().unwrap().is_dir() {
@@ -34,8 +36,8 @@ fn blocks_below(dir: &Path) -> u64 {
 }
 
 #[test]
-fn files_are_written_read_and_removed_in_every_way() {
-    in_every_way(|site| {
+fn files_are_written_read_and_removed_over_every_transport() {
+    over_every_transport(|site| {
         let cluster = &site.cluster;
         cluster.make_directory("/d").unwrap();
         cluster.create("/d/old").unwrap().write_at(&bytes(9, 400_000), 0).unwrap();
@@ -79,10 +81,10 @@ fn files_are_written_read_and_removed_in_every_way() {
                 Err(_) => assert!(["/missing/file", "relative", "/d"].contains(&file.path)),
             }
         }
-        let settled = |path: &str| other.open(path).unwrap().record().first_synced_count();
-        assert_eq!(settled("/d/empty"), 1, "it keeps the time");
-        assert_eq!(settled("/d/small"), 1, "the sync was marked");
-        assert_eq!(settled("/d/wide"), 4);
+        let first_synced = |path: &str| other.open(path).unwrap().record().first_synced_count();
+        assert_eq!(first_synced("/d/empty"), 1, "it keeps the time");
+        assert_eq!(first_synced("/d/small"), 1, "the sync was marked");
+        assert_eq!(first_synced("/d/wide"), 4);
         assert_no_findings(cluster);
         let open = cluster.options().read(true).open_many(&["/d/small", "/d/none", "/d/unit"]);
         assert!(open[0].is_ok() && open[1].is_err() && open[2].is_ok());
@@ -92,20 +94,20 @@ fn files_are_written_read_and_removed_in_every_way() {
         assert_eq!(removed[0].as_ref().unwrap_err().kind(), pario::ErrorKind::DirectoryNotEmpty);
         assert!(removed[1..].iter().all(Result::is_ok), "{removed:?}");
         assert!(cluster.metadata("/d").is_err());
-        // Who has one of them open can still use it.
+        // A file that is still open can be read.
         let mut six = [0; 6];
         open[0].as_ref().unwrap().read_exact_at(&mut six, 0).unwrap();
         assert_eq!(six[..], bytes(1, 6));
         drop(open);
-        if site.way != Way::TwoNodes {
-            crate::ways::until("all subfiles are gone", || site.subfiles() == 0);
+        if site.transport != Transport::TwoNodes {
+            crate::sites::until("all subfiles are gone", || site.subfiles() == 0);
         }
     });
 }
 
 #[test]
 fn more_files_than_one_request_takes() {
-    let site = Site::new(Way::Socket);
+    let site = Site::new(Transport::Socket);
     let paths: Vec<String> = (0..MANY).map(|number| format!("/{number}")).collect();
     let data: Vec<Vec<u8>> = (0..MANY).map(|number| bytes(number, number % 20)).collect();
     let content = |(path, bytes): (&'_ String, &'_ Vec<u8>)| (path.clone(), bytes.clone());
@@ -135,8 +137,8 @@ fn more_files_than_one_request_takes() {
 }
 
 #[test]
-fn open_files_are_synced_together_in_every_way() {
-    in_every_way(|site| {
+fn open_files_are_synced_together_over_every_transport() {
+    over_every_transport(|site| {
         let paths: Vec<String> = (0..40).map(|number| format!("/{number}")).collect();
         let options = site.cluster.options().read(true).write(true).create_new(true);
         let files: Vec<_> =
@@ -163,7 +165,7 @@ fn open_files_are_synced_together_in_every_way() {
 /// Rights that change between the open and the sync: the grant is renewed, or the file fails alone.
 #[test]
 fn a_grant_of_before_is_renewed() {
-    let site = Site::new(Way::Socket);
+    let site = Site::new(Transport::Socket);
     let files: Vec<_> = ["/a", "/b", "/c"].map(|path| site.cluster.create(path).unwrap()).into();
     for file in &files {
         file.write_at(b"bytes", 0).unwrap();
@@ -177,8 +179,8 @@ fn a_grant_of_before_is_renewed() {
 /// However it is written, a file of six bytes takes a block for them and one for its description.
 #[test]
 fn a_file_of_six_bytes_takes_eight_kilobytes() {
-    for way in [Way::Embedded, Way::ShortCut, Way::Socket] {
-        let site = Site::new(way);
+    for transport in [Transport::Embedded, Transport::ShortCut, Transport::Socket] {
+        let site = Site::new(transport);
         let file = site.cluster.create("/six").unwrap();
         assert_eq!(file.len().unwrap(), 0);
         file.write_at(b"hel", 0).unwrap();
@@ -187,7 +189,7 @@ fn a_file_of_six_bytes_takes_eight_kilobytes() {
         let mut bytes = [0; 8];
         assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 6);
         file.close().unwrap();
-        assert_eq!(site.subfiles(), 1, "{way:?}");
+        assert_eq!(site.subfiles(), 1, "{transport:?}");
         let disks: Vec<_> =
             (0..4).map(|disk| site.dir.path().join(format!("disk{disk}"))).collect();
         let taken = |disk: &std::path::PathBuf| {
@@ -195,15 +197,18 @@ fn a_file_of_six_bytes_takes_eight_kilobytes() {
             blocks_below(disk) - mark
         };
         let taken: u64 = disks.iter().map(taken).sum();
-        assert!(taken <= 8192, "{way:?}: {taken} bytes");
+        assert!(taken <= 8192, "{transport:?}: {taken} bytes");
         // A client that goes on gets the descriptors of all subfiles.
         let file = site.cluster.options().read(true).write(true).open("/six").unwrap();
         file.write_at(b"HELLO", 0).unwrap();
         file.write_at(&[7; 300_000], 100).unwrap();
-        assert_eq!((file.len().unwrap(), site.subfiles()), (300_100, 4), "{way:?}");
-        assert_eq!(file.has_short_cut(), way != Way::Socket);
+        assert_eq!((file.len().unwrap(), site.subfiles()), (300_100, 4), "{transport:?}");
+        assert_eq!(file.has_short_cut(), transport != Transport::Socket);
         let mut bytes = vec![0; 300_100];
         file.read_exact_at(&mut bytes, 0).unwrap();
-        assert!(bytes[..5] == *b"HELLO" && bytes[100..].iter().all(|byte| *byte == 7), "{way:?}");
+        assert!(
+            bytes[..5] == *b"HELLO" && bytes[100..].iter().all(|byte| *byte == 7),
+            "{transport:?}"
+        );
     }
 }

@@ -2,19 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use crate::ways::{NodeProcess, any_port, connect_when_complete, key_options, tcp_of};
 use pario::{Cluster, Failure};
 use pario_server::{MissingNamespace, Node, NodeError};
 
+use crate::sites::{NodeProcess, any_port, connect_when_complete, key_options, tcp_of};
+
 /// No rebuild of a few files takes this long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_rebuild_waits_for_the_disks_of_all_nodes() {
     let dir = tempfile::tempdir().unwrap();
-    crate::ways::write_key(dir.path());
+    crate::sites::write_key(dir.path());
     let start = |choice| {
-        let config = crate::ways::two_nodes(dir.path(), any_port());
+        let config = crate::sites::two_nodes(dir.path(), any_port());
         Node::new().missing_namespace(choice).start(&config, "a")
     };
     let join = |node: &Node| {
@@ -39,7 +40,7 @@ fn a_rebuild_waits_for_the_disks_of_all_nodes() {
     let error = start(MissingNamespace::Refuse).unwrap_err();
     assert!(matches!(error, NodeError::NamespaceMissing { .. }), "{error}");
     let node = start(MissingNamespace::Rebuild).unwrap();
-    // What the first node knows alone would be half of the truth: no client sees it.
+    // The first node alone knows only a part of the namespace: no client sees that part.
     let alone = format!("tcp:{}", tcp_of(&node.address()));
     let cluster = Cluster::connect_with(&alone, key_options(dir.path())).unwrap();
     let error = cluster.metadata("/over-both").unwrap_err();
@@ -51,7 +52,7 @@ fn a_rebuild_waits_for_the_disks_of_all_nodes() {
     let (address, child) = join(&node);
     let begin = Instant::now();
     while node.rebuilt().is_none() {
-        assert!(begin.elapsed() < PATIENCE, "it is never rebuilt");
+        assert!(begin.elapsed() < TIMEOUT, "it is never rebuilt");
         std::thread::yield_now();
     }
     let cluster = connect_when_complete(&address, &key_options(dir.path()));
@@ -67,8 +68,8 @@ fn a_rebuild_waits_for_the_disks_of_all_nodes() {
 #[test]
 fn only_the_interface_node_has_a_choice() {
     let dir = tempfile::tempdir().unwrap();
-    crate::ways::write_key(dir.path());
-    let config = crate::ways::two_nodes(dir.path(), any_port());
+    crate::sites::write_key(dir.path());
+    let config = crate::sites::two_nodes(dir.path(), any_port());
     for choice in [MissingNamespace::Rebuild, MissingNamespace::New] {
         let error = Node::new().missing_namespace(choice).start(&config, "b").unwrap_err();
         assert!(error.to_string().contains("are for the interface node, \"a\""), "{error}");

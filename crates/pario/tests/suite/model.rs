@@ -1,11 +1,12 @@
-//! Random operations on a file of bytes against a plain vector of bytes, in every way.
+//! Random operations on a file of bytes against a plain vector of bytes, over every transport.
 
 use std::io::{IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 
-use crate::ways::{Site, in_every_way};
 use fastrand::Rng;
 use pario::{Cluster, File};
+
+use crate::sites::{Site, over_every_transport};
 
 const RUNS: u64 = 60;
 const OPERATIONS: usize = 50;
@@ -24,7 +25,7 @@ struct Pair<'c> {
 
 #[test]
 fn a_file_of_bytes_is_like_a_vector() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         for seed in 0..RUNS {
             let mut pair = Pair::new(site, seed);
             for _ in 0..OPERATIONS {
@@ -99,7 +100,7 @@ impl<'c> Pair<'c> {
         self.bytes[offset..offset + new.len()].copy_from_slice(new);
     }
 
-    /// What a read should give.
+    /// The expected result of a read.
     fn expected(&self, offset: usize, len: usize) -> &[u8] {
         let end = self.bytes.len();
         &self.bytes[offset.min(end)..(offset + len).min(end)]

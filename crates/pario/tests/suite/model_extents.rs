@@ -1,10 +1,11 @@
-//! Random operations on a file of extents against a plain map, in every way.
+//! Random operations on a file of extents against a plain map, over every transport.
 
 use std::collections::BTreeMap;
 
-use crate::ways::in_every_way;
 use fastrand::Rng;
 use pario::{ExtentIndex, ExtentPlacement, File, SubfileIndex};
+
+use crate::sites::over_every_transport;
 
 const RUNS: u64 = 6;
 const OPERATIONS: usize = 60;
@@ -78,7 +79,7 @@ fn start_several(file: &File, disks: u32, random: &mut Rng, model: &mut Model) {
 
 #[test]
 fn a_file_of_extents_is_like_a_map() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         for seed in 0..RUNS {
             let mut random = Rng::with_seed(seed);
             let path = format!("/extents-{seed}");
@@ -145,7 +146,7 @@ fn a_file_of_extents_is_like_a_map() {
 /// More extents than one page of a list has.
 #[test]
 fn many_extents_are_listed_in_order() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let options = site.cluster.options().read(true).write(true).create(true);
         let file = options.extents().disk_count(2).open("/many").unwrap();
         for number in (0..5000).rev() {

@@ -1,11 +1,12 @@
-//! Files and directories by name, in every way.
+//! Files and directories by name, over every transport.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::ways::{Over, Site, in_every_way, until};
 use pario::{Cluster, ErrorKind, FileKind};
+
+use crate::sites::{Over, Site, over_every_transport, until};
 
 fn names(cluster: &Cluster, path: &str) -> Vec<String> {
     cluster.list_names(path).unwrap().map(|entry| entry.unwrap().name).collect()
@@ -25,7 +26,7 @@ fn write(cluster: &Cluster, path: &str, text: &str) {
 
 #[test]
 fn files_are_created_opened_emptied_and_deleted() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let cluster = &site.cluster;
         let new = || cluster.options().write(true).create_new(true);
         new().open("/a").unwrap().write_at(b"first", 0).unwrap();
@@ -45,7 +46,7 @@ fn files_are_created_opened_emptied_and_deleted() {
 
 #[test]
 fn directories_are_made_and_removed() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let cluster = &site.cluster;
         cluster.make_directories("/a/b/c").unwrap();
         write(cluster, "/a/b/f", "x");
@@ -69,7 +70,7 @@ fn directories_are_made_and_removed() {
 
 #[test]
 fn files_and_directories_are_renamed() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let cluster = &site.cluster;
         cluster.make_directories("/from/below").unwrap();
         cluster.make_directory("/to").unwrap();
@@ -81,7 +82,7 @@ fn files_and_directories_are_renamed() {
         assert_eq!(text(cluster, "/to/b"), "a");
         let mut byte = [0];
         replaced.read_exact_at(&mut byte, 0).unwrap();
-        assert_eq!(&byte, b"b", "who had it open still reads what was replaced");
+        assert_eq!(&byte, b"b", "a client that has it open still reads the replaced file");
         drop(replaced);
         site.wait_for_deletions();
         assert_eq!(site.subfiles(), subfiles);
@@ -100,7 +101,7 @@ fn files_and_directories_are_renamed() {
 /// The bytes stay until the last user has closed the file, and then go from the disks.
 #[test]
 fn a_file_that_is_deleted_while_open_can_be_used() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let file = site.cluster.create("/gone").unwrap();
         file.write_at(&[7; 300_000], 0).unwrap();
         let theirs = site.another().open("/gone").unwrap();
@@ -123,10 +124,10 @@ fn a_file_that_is_deleted_while_open_can_be_used() {
     });
 }
 
-/// Whoever could open a file can read it, however soon it is deleted.
+/// A client that has opened a file can read it, however soon another one deletes it.
 #[test]
 fn opening_and_deleting_at_once() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let (other, is_over) = (site.another(), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -156,7 +157,7 @@ fn opening_and_deleting_at_once() {
 /// Creators and deleters of one name: a file that was created can be used by its creator.
 #[test]
 fn a_created_file_is_usable_though_others_delete_it() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let other = site.another();
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -188,7 +189,7 @@ fn a_created_file_is_usable_though_others_delete_it() {
 fn a_large_directory_is_listed_while_it_changes() {
     const STAY: usize = 2500;
     let stays = |number: usize| format!("stays-{number:05}");
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let cluster = &site.cluster;
         cluster.make_directory("/d").unwrap();
         std::thread::scope(|scope| {
@@ -241,10 +242,11 @@ fn a_large_directory_is_listed_while_it_changes() {
     });
 }
 
-/// Of those who insist on creating, one wins; of those who do not, all get the same file.
+/// Of the clients that create with `create_new`, one succeeds; those without it all get the same
+/// file.
 #[test]
 fn many_create_one_name() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         for round in 0..15 {
             let path = format!("/one-{round}");
             let start = Barrier::new(8);
@@ -287,7 +289,7 @@ fn disks_of(site: &Site, path: &str) -> Vec<String> {
 
 #[test]
 fn files_are_spread_over_disks_as_wished() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let new = || site.cluster.options().read(true).write(true).create_new(true);
         let mut first: BTreeSet<String> = BTreeSet::new();
         for number in 0..4 {
@@ -299,7 +301,7 @@ fn files_are_spread_over_disks_as_wished() {
         }
         assert_eq!(first.len(), 4, "the first disk is another one each time");
         let wished = site.disks()[2].clone();
-        if site.way != crate::ways::Way::TwoNodes {
+        if site.transport != crate::sites::Transport::TwoNodes {
             assert_eq!(wished, "local/disk2");
         }
         let file = new().disks([wished.as_str()]).open("/chosen").unwrap();
@@ -320,7 +322,7 @@ fn files_are_spread_over_disks_as_wished() {
 
 #[test]
 fn a_listing_that_cannot_go_on_has_given_every_name_before() {
-    let mut site = Site::new(crate::ways::Way::Socket);
+    let mut site = Site::new(crate::sites::Transport::Socket);
     // One more than a page.
     std::thread::scope(|scope| {
         for thread in 0..8 {
@@ -343,7 +345,7 @@ fn a_listing_that_cannot_go_on_has_given_every_name_before() {
 
 #[test]
 fn directories_above_a_new_file_are_made_on_request() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let cluster = &site.cluster;
         let error = cluster.create("/runs/7/state").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);

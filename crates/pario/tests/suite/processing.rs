@@ -1,13 +1,14 @@
-//! Work with extents where they lie: results, partial results, extents that are written, what goes
-//! wrong, and what is given up.
+//! Operations on extents at their nodes: results, partial results, written extents, errors, and
+//! calls that the client abandons.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::ways::operations::next;
-use crate::ways::{Site, WAYS, Way, until};
 use pario::{Cluster, Error, ExtentIndex, ExtentPlacement, Failure, File, SubfileIndex};
+
+use crate::sites::operations::next;
+use crate::sites::{Site, TRANSPORTS, Transport, until};
 
 type Extents = BTreeMap<ExtentPlacement, (Vec<u8>, Vec<u8>)>;
 
@@ -45,16 +46,17 @@ fn contents(file: &File) -> Extents {
     listed.map(read).collect()
 }
 
-fn in_every_way(test: impl Fn(&Site)) {
-    for way in WAYS {
-        println!("{way:?}");
-        test(&Site::with_operations(way));
+/// Runs a test over every transport, with nodes that know the operations of the tests.
+fn over_every_transport(test: impl Fn(&Site)) {
+    for transport in TRANSPORTS {
+        println!("{transport:?}");
+        test(&Site::with_operations(transport));
     }
 }
 
 #[test]
 fn results_come_for_every_extent_and_are_the_callers() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         for seed in 0..5 {
             let (file, extents) = filled(&site.cluster, &format!("/file {seed}"), seed);
             let work = site.cluster.process(&file).operation("sum", seed);
@@ -65,7 +67,7 @@ fn results_come_for_every_extent_and_are_the_callers() {
                 .map(|(place, (header, body))| (*place, (header.clone(), sum(body))))
                 .collect();
             assert_eq!(results, expected);
-            // Only some, in any order; what is not there has no result.
+            // Only some, in any order; an absent extent has no result.
             let mut some: Vec<ExtentPlacement> = extents.keys().copied().step_by(3).collect();
             some.reverse();
             some.push(place(3, 7));
@@ -81,7 +83,7 @@ fn results_come_for_every_extent_and_are_the_callers() {
 
 #[test]
 fn nodes_put_together_what_they_find() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let (file, extents) = filled(&site.cluster, "/file", 7);
         let answers = Cell::new(0);
         let work = site.cluster.process(&file).operation("places", ());
@@ -123,7 +125,7 @@ fn nodes_put_together_what_they_find() {
 
 #[test]
 fn extents_are_written_where_their_node_is_with_parts_of_others_from_anywhere() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let (file, extents) = filled(&site.cluster, "/file", 11);
         let like = file.record().layout.clone().unwrap();
         let exactly = |path: &str| {
@@ -160,8 +162,8 @@ fn extents_are_written_where_their_node_is_with_parts_of_others_from_anywhere() 
 }
 
 #[test]
-fn what_goes_wrong_is_told_with_the_node_and_the_extent() {
-    in_every_way(|site| {
+fn errors_name_the_node_and_the_extent() {
+    over_every_transport(|site| {
         let cluster = &site.cluster;
         let (file, _) = filled(cluster, "/file", 3);
         file.write_extent(b"", b"x", place(1, 77)).unwrap();
@@ -241,14 +243,14 @@ fn many(cluster: &Cluster) -> (File, usize) {
 
 #[test]
 fn a_caller_that_takes_its_time_is_waited_for() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let (file, count) = many(&site.cluster);
         let len = 400_000usize;
-        let (came, done_meanwhile, most) = (Cell::new(0), Cell::new(0), Cell::new(0));
+        let (came, done_while_waiting, most) = (Cell::new(0), Cell::new(0), Cell::new(0));
         let work = site.cluster.process(&file).operation("long", len);
         let watch = |report: &pario::ProcessReport| {
-            if done_meanwhile.get() == 0 && came.get() > 1 {
-                done_meanwhile.set(report.progress.done);
+            if done_while_waiting.get() == 0 && came.get() > 1 {
+                done_while_waiting.set(report.progress.done);
             }
             most.set(most.get().max(report.progress.done));
         };
@@ -258,7 +260,8 @@ fn a_caller_that_takes_its_time_is_waited_for() {
                 assert!(place.is_some() && result.len() == len);
                 came.set(came.get() + 1);
                 if came.get() == 1 {
-                    // Nobody fetches anything meanwhile, and the nodes have nothing else to do.
+                    // While this callback runs, the client fetches no results, and the nodes are
+                    // otherwise idle.
                     for _ in 0..500 {
                         site.status();
                     }
@@ -267,15 +270,18 @@ fn a_caller_that_takes_its_time_is_waited_for() {
             })
             .unwrap();
         assert_eq!((came.get(), report.progress.done), (count, count as u64));
-        assert_eq!(most.get(), count as u64, "who watches is told the end too");
-        let waited = done_meanwhile.get();
-        assert!(waited < 300, "{waited} of {count} extents were done though nobody fetched them");
+        assert_eq!(most.get(), count as u64, "the last report reaches the watcher");
+        let waited = done_while_waiting.get();
+        assert!(
+            waited < 300,
+            "{waited} of {count} extents were done though the client fetched none"
+        );
     });
 }
 
 #[test]
 fn work_can_be_given_up() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let (file, count) = many(&site.cluster);
         let work = site.cluster.process(&file).operation("long", 200_000usize);
         let stopper = work.stopper();
@@ -293,8 +299,8 @@ fn work_can_be_given_up() {
 
 #[test]
 fn a_caller_that_is_gone_is_not_worked_for() {
-    for way in [Way::Socket, Way::TwoNodes] {
-        let site = Site::with_operations(way);
+    for transport in [Transport::Socket, Transport::TwoNodes] {
+        let site = Site::with_operations(transport);
         let (file, _) = many(&site.cluster);
         file.close().unwrap();
         let other = site.another();
@@ -313,7 +319,7 @@ fn a_caller_that_is_gone_is_not_worked_for() {
 
 #[test]
 fn a_node_that_dies_in_the_middle_is_named() {
-    let mut site = Site::with_operations(Way::TwoNodes);
+    let mut site = Site::with_operations(Transport::TwoNodes);
     let (file, _) = many(&site.cluster);
     let mut child = site.child.take().unwrap();
     let began = Cell::new(None);
@@ -335,7 +341,7 @@ fn a_node_that_dies_in_the_middle_is_named() {
 
 #[test]
 fn a_trace_shows_disks_and_threads() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let (file, extents) = filled(&site.cluster, "/file", 5);
         let work = site.cluster.process(&file).operation("sum", 0u64).trace(true);
         let report = work.for_each(|_, _: (Vec<u8>, u64)| Ok(())).unwrap();
@@ -361,8 +367,8 @@ fn a_trace_shows_disks_and_threads() {
 }
 
 #[test]
-fn rights_that_change_meanwhile_are_renewed() {
-    in_every_way(|site| {
+fn rights_that_change_before_the_call_are_renewed() {
+    over_every_transport(|site| {
         let (file, extents) = filled(&site.cluster, "/file", 5);
         site.cluster.set_mode("/file", 0o600).unwrap();
         let work = site.cluster.process(&file).operation("sum", 0u64);

@@ -1,17 +1,18 @@
-//! What the disks say of files is enough to make the namespace again: paths, owners, modes, and
+//! The descriptions on the disks are enough to rebuild the namespace: paths, owners, modes, and
 //! which bytes are lost.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::ways::{
-    NodeProcess, alone, any_port, connect_when_complete, key_options, tcp_of, until,
-};
 use pario::status::{CheckDepth, CheckReport, CheckRequest, FindingKind};
 use pario::{Cluster, ClusterOptions, ExtentIndex, ExtentPlacement, SubfileIndex};
 use pario_server::Node;
 use pario_server::config::{Config, ShortCut};
 use pario_store::medium::Pace;
+
+use crate::sites::{
+    NodeProcess, alone, any_port, connect_when_complete, key_options, tcp_of, until,
+};
 
 const LOOK: CheckRequest =
     CheckRequest { depth: CheckDepth::Names, is_repair: false, is_rebuild: false };
@@ -41,7 +42,7 @@ impl Bench {
     }
 
     fn start(&mut self) {
-        let node = crate::ways::start_over_any_namespace(&self.config, "local");
+        let node = crate::sites::start_over_any_namespace(&self.config, "local");
         let address = format!("unix:{}", self.config.nodes[0].socket.display());
         let options = ClusterOptions { short_cut: Some(true), ..Default::default() };
         self.running = Some((Cluster::connect_with(&address, options).unwrap(), node));
@@ -333,8 +334,8 @@ struct Pair {
 impl Pair {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        crate::ways::write_key(dir.path());
-        let node = Node::start(&crate::ways::two_nodes(dir.path(), any_port()), "a").unwrap();
+        crate::sites::write_key(dir.path());
+        let node = Node::start(&crate::sites::two_nodes(dir.path(), any_port()), "a").unwrap();
         let first = tcp_of(&node.address());
         let child = NodeProcess::start(dir.path(), "b", Some(first));
         let address = format!("tcp:{first}");
@@ -356,8 +357,8 @@ impl Pair {
         drop(self.cluster.take());
         self.node.take().unwrap().stop();
         work(self.dir.path());
-        let config = crate::ways::two_nodes(self.dir.path(), self.first);
-        self.node = Some(crate::ways::start_over_any_namespace(&config, "a"));
+        let config = crate::sites::two_nodes(self.dir.path(), self.first);
+        self.node = Some(crate::sites::start_over_any_namespace(&config, "a"));
         let address = format!("tcp:{}", self.first);
         self.cluster = Some(connect_when_complete(&address, &key_options(self.dir.path())));
     }
@@ -410,7 +411,7 @@ impl Pair {
         drop(self.cluster.take());
         self.node.take().unwrap().stop();
         self.node =
-            Some(Node::start(&crate::ways::two_nodes(self.dir.path(), self.first), "a").unwrap());
+            Some(Node::start(&crate::sites::two_nodes(self.dir.path(), self.first), "a").unwrap());
     }
 }
 
@@ -454,8 +455,8 @@ fn the_last_rename_that_a_disk_knows_counts() {
     drop(pair.cluster.take());
     pair.node.take().unwrap().stop();
     std::fs::remove_file(pair.dir.path().join("a/namespace.redb")).unwrap();
-    let config = crate::ways::two_nodes(pair.dir.path(), pair.first);
-    pair.node = Some(crate::ways::start_over_any_namespace(&config, "a"));
+    let config = crate::sites::two_nodes(pair.dir.path(), pair.first);
+    pair.node = Some(crate::sites::start_over_any_namespace(&config, "a"));
     pair.child = NodeProcess::start(pair.dir.path(), "b", Some(pair.first));
     let address = format!("tcp:{}", pair.first);
     pair.cluster = Some(connect_when_complete(&address, &key_options(pair.dir.path())));
@@ -466,7 +467,7 @@ fn the_last_rename_that_a_disk_knows_counts() {
     assert_eq!(paths(&away), ["/g"]);
 }
 
-/// While the interface node is away, what is there can be used, and nothing new is made.
+/// While the interface node is away, clients use existing subfiles, and nodes create none.
 #[test]
 fn without_the_namespace_nothing_new_is_made() {
     let mut pair = Pair::new();
@@ -480,7 +481,7 @@ fn without_the_namespace_nothing_new_is_made() {
     let error = file.write_at(&[3; 1000], 1000).unwrap_err().to_string();
     assert!(error.contains("node a"), "{error}");
     pair.node =
-        Some(Node::start(&crate::ways::two_nodes(pair.dir.path(), pair.first), "a").unwrap());
+        Some(Node::start(&crate::sites::two_nodes(pair.dir.path(), pair.first), "a").unwrap());
     until("the node has joined again", || file.write_at(&[3; 1000], 1000).is_ok());
 }
 
@@ -560,7 +561,7 @@ fn unpack(fixture: &str, dir: &Path) {
     }
 }
 
-/// `short_cut = "read"`: who reads has descriptors, who writes goes through the node.
+/// `short_cut = "read"`: readers have descriptors, writes go through the node.
 #[test]
 fn descriptors_for_reading_only() {
     for (short_cut, reads, writes) in [

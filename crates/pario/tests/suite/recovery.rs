@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::ways::{NodeProcess, alone, interface_status, until};
 use fastrand::Rng;
 use pario::status::{CheckDepth, CheckRequest};
 use pario::{Cluster, ClusterOptions, ErrorKind, ExtentIndex, ExtentPlacement, SubfileIndex};
 use pario_server::Node;
+
+use crate::sites::{NodeProcess, alone, interface_status, until};
 
 fn options(short_cut: bool) -> ClusterOptions {
     ClusterOptions { short_cut: Some(short_cut), ..Default::default() }
@@ -66,7 +67,7 @@ fn acknowledged_files_survive_kills() {
                         scope.spawn(move || work(cluster, life, thread))
                     })
                     .collect();
-                // Killed in the middle of it: when so many files are there.
+                // Kill the node while the threads work: once enough files exist.
                 let watch = Cluster::connect(&address(dir.path())).unwrap();
                 until("files are created", || files(&watch) > before + 5 + life as u64 * 7);
                 node.lock().unwrap().kill();
@@ -86,7 +87,7 @@ fn acknowledged_files_survive_kills() {
             assert!(bytes == content(path, *len), "{path}");
             assert_eq!(file.len().unwrap(), *len as u64);
         }
-        // What is there besides was under way when the node was killed, and is whole or empty.
+        // Any other file was being created when the node was killed; it is whole or empty.
         for entry in cluster.list("/").unwrap() {
             let entry = entry.unwrap();
             let path = format!("/{}", entry.name);
@@ -105,8 +106,8 @@ fn acknowledged_files_survive_kills() {
     }
 }
 
-/// The same file goes on to work when the node is back; meanwhile errors come at once and say who
-/// is missing.
+/// An open file works again when the node is back. Until then calls fail at once and name the
+/// missing node.
 #[test]
 fn a_client_outlives_its_node() {
     let dir = tempfile::tempdir().unwrap();
@@ -185,7 +186,7 @@ fn handles_of_before_a_restart_mean_nothing() {
 /// With two nodes, the death of one fails what needs it and nothing else.
 #[test]
 fn one_of_two_nodes_dies() {
-    let mut site = crate::ways::Site::new(crate::ways::Way::TwoNodes);
+    let mut site = crate::sites::Site::new(crate::sites::Transport::TwoNodes);
     let (here, there) = (site.disks()[0].clone(), site.disks()[2].clone());
     let cluster = site.cluster.clone();
     let new = |disk: &str, path: &str| {
@@ -195,8 +196,8 @@ fn one_of_two_nodes_dies() {
     let (near, far) = (new(&here, "/near"), new(&there, "/far"));
     near.write_at(b"near", 0).unwrap();
     far.write_at(b"far!", 0).unwrap();
-    let doomed = new(&there, "/doomed");
-    drop(doomed);
+    let deleted = new(&there, "/deleted");
+    drop(deleted);
     site.child.as_mut().unwrap().kill();
     let begun = Instant::now();
     let error = far.read_at(&mut [0; 4], 0).unwrap_err();
@@ -206,7 +207,7 @@ fn one_of_two_nodes_dies() {
     let mut bytes = [0; 4];
     near.read_exact_at(&mut bytes, 0).unwrap();
     assert_eq!(&bytes, b"near");
-    cluster.remove("/doomed").unwrap();
+    cluster.remove("/deleted").unwrap();
     // Files are created on the disks that are there.
     let mut number = 0;
     until("the loss is known", || {
@@ -223,7 +224,7 @@ fn one_of_two_nodes_dies() {
             .iter()
             .all(|found| found.kind == pario::status::FindingKind::UnfinishedDeletion)
     );
-    let first = crate::ways::tcp_of(&site.nodes[0].address());
+    let first = crate::sites::tcp_of(&site.nodes[0].address());
     let child = NodeProcess::start(site.dir.path(), "b", Some(first));
     child.only_tcp();
     site.child = Some(child);

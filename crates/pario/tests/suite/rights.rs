@@ -6,13 +6,14 @@ use std::io::{BufRead, BufReader, Lines, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use crate::ways::NodeProcess;
 use pario::{Cluster, ClusterOptions, File};
+
+use crate::sites::NodeProcess;
 
 const ADDRESS: &str = "PARIO_TEST_ADDRESS";
 const SHORT_CUT: &str = "PARIO_TEST_SHORT_CUT";
 
-/// Another user: does what it is told, one line each, and says what came of it.
+/// A process of another user. It executes commands, one line each, and reports the result of each.
 struct User {
     process: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -20,7 +21,7 @@ struct User {
 
 impl User {
     fn start(dir: &std::path::Path, uid: u32, address: &str, short_cut: bool) -> Self {
-        // Where the program is, the other user may not look.
+        // The other user may not search the directory of the test program.
         let program = dir.join("program");
         if !program.exists() {
             let own = std::env::current_exe().unwrap();
@@ -285,8 +286,8 @@ fn rights_are_revoked_at_once() {
     });
 }
 
-/// What was revoked stays so when the node is killed and started again, and what is revoked
-/// afterwards reaches those who have kept their files open.
+/// Revoked rights stay revoked when the node is killed and started again. Later revocations reach
+/// the clients that have kept their files open.
 #[test]
 fn revoked_rights_stay_revoked_over_a_restart() {
     for short_cut in [true, false] {
@@ -305,9 +306,9 @@ fn revoked_rights_stay_revoked_over_a_restart() {
         node.kill();
         node = NodeProcess::start(dir.path(), "local", None);
         for user in [&mut first, &mut second] {
-            crate::ways::until("the user has noticed", || user.tell("stat /").starts_with("ok"));
+            crate::sites::until("the user has noticed", || user.tell("stat /").starts_with("ok"));
         }
-        crate::ways::until("root has noticed", || cluster.metadata("/").is_ok());
+        crate::sites::until("root has noticed", || cluster.metadata("/").is_ok());
         first.cannot("read", "/before: user 1000 may not read it (owner 0, mode 0600)");
         second.can("read");
         cluster.set_mode("/after", 0o600).unwrap();

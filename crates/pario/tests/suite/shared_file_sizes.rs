@@ -1,15 +1,17 @@
-//! Sizes of files that are open together, and started reads into memory of the caller, over every way
-//! to a cluster.
+//! Sizes of shared files, and started reads into memory of the caller, over every transport that
+//! admits several clients.
 
 use std::io::SeekFrom;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::ways::{Site, Way};
 use pario::{Job, JobFiles, Mode};
 
-const SHARED: [Way; 4] = [Way::Socket, Way::ShortCut, Way::Tcp, Way::TwoNodes];
+use crate::sites::{Site, Transport};
 
-/// Runs something as each rank of a new job.
+const CONNECTED: [Transport; 4] =
+    [Transport::Socket, Transport::ShortCut, Transport::Tcp, Transport::TwoNodes];
+
+/// Runs `work` as each rank of a new job, one thread per rank.
 fn together(site: &Site, size: u32, work: impl Fn(JobFiles) + Sync) {
     static JOBS: AtomicU32 = AtomicU32::new(0);
     let job = format!("job {}", JOBS.fetch_add(1, Ordering::Relaxed));
@@ -23,9 +25,9 @@ fn together(site: &Site, size: u32, work: impl Fn(JobFiles) + Sync) {
 
 #[test]
 fn files_become_longer_and_never_shorter() {
-    for way in SHARED {
-        eprintln!("{way:?}");
-        let site = Site::new(way);
+    for transport in CONNECTED {
+        eprintln!("{transport:?}");
+        let site = Site::new(transport);
         together(&site, 2, |files| {
             for mode in Mode::ALL {
                 let file = files.create("/sizes", mode).unwrap();
@@ -42,7 +44,7 @@ fn files_become_longer_and_never_shorter() {
                 assert_eq!(file.extend(SeekFrom::Current(5)).unwrap(), 400_005);
                 let mut bytes = vec![1; 400_005];
                 file.file().read_exact_at(&mut bytes, 0).unwrap();
-                assert!(bytes.iter().all(|byte| *byte == 0), "what was added are zeros");
+                assert!(bytes.iter().all(|byte| *byte == 0), "the added bytes are zeros");
                 files.barrier().unwrap();
                 file.close().unwrap();
             }
@@ -51,8 +53,8 @@ fn files_become_longer_and_never_shorter() {
 }
 
 #[test]
-fn what_others_write_meanwhile_is_not_cut() {
-    let site = Site::new(Way::Socket);
+fn extending_keeps_concurrent_writes_of_others() {
+    let site = Site::new(Transport::Socket);
     together(&site, 3, |files| {
         let file = files.create("/grown", Mode::Async).unwrap();
         let own = [b'a' + u8::try_from(files.job().rank()).unwrap(); 100];
@@ -70,9 +72,9 @@ fn what_others_write_meanwhile_is_not_cut() {
 
 #[test]
 fn started_reads_go_to_memory_of_the_caller() {
-    for way in SHARED {
-        eprintln!("{way:?}");
-        let site = Site::new(way);
+    for transport in CONNECTED {
+        eprintln!("{transport:?}");
+        let site = Site::new(transport);
         let content: Vec<u8> = (0..500_000u32).map(|at| (at % 251) as u8).collect();
         site.cluster.create("/lent").unwrap().write_at(&content, 0).unwrap();
         together(&site, 2, |files| {
@@ -102,12 +104,13 @@ fn started_reads_go_to_memory_of_the_caller() {
     }
 }
 
-/// Who closes while the others do something else has left the file, and they are told.
+/// A rank that closes the file while the others make another call has left it; both calls fail and
+/// say so.
 #[test]
-fn who_closes_alone_has_left() {
-    for way in [Way::Socket, Way::ShortCut] {
-        eprintln!("{way:?}");
-        let site = Site::new(way);
+fn a_rank_that_closes_alone_has_left() {
+    for transport in [Transport::Socket, Transport::ShortCut] {
+        eprintln!("{transport:?}");
+        let site = Site::new(transport);
         together(&site, 2, |files| {
             let file = files.create("/left", Mode::Sync).unwrap();
             if files.job().rank() == 0 {

@@ -9,24 +9,27 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use crate::ways::{Site, Way};
 use fastrand::Rng;
 use pario::{Cluster, Error, Job, JobFiles, Mode};
 
-/// The ways in which a process can be one of several.
-const SHARED: [Way; 4] = [Way::Socket, Way::ShortCut, Way::Tcp, Way::TwoNodes];
+use crate::sites::{Site, Transport};
 
-/// By messages, and in common memory.
-const MEETINGS: [Way; 2] = [Way::Socket, Way::ShortCut];
+/// Transports that admit several clients.
+const CONNECTED: [Transport; 4] =
+    [Transport::Socket, Transport::ShortCut, Transport::Tcp, Transport::TwoNodes];
 
-fn in_every_way(test: impl Fn(&Site)) {
-    for way in SHARED {
-        eprintln!("{way:?}");
-        test(&Site::new(way));
+/// Transports on the machine of the node: ranks coordinate by messages, and in shared memory.
+const LOCAL: [Transport; 2] = [Transport::Socket, Transport::ShortCut];
+
+/// Runs a test over every transport that admits several clients.
+fn over_every_transport(test: impl Fn(&Site)) {
+    for transport in CONNECTED {
+        eprintln!("{transport:?}");
+        test(&Site::new(transport));
     }
 }
 
-/// Runs something as each rank of a new job.
+/// Runs `work` as each rank of a new job, one thread per rank.
 fn together<T: Send>(site: &Site, size: u32, work: impl Fn(JobFiles) -> T + Sync) -> Vec<T> {
     static JOBS: AtomicU32 = AtomicU32::new(0);
     let job = format!("job {}", JOBS.fetch_add(1, Ordering::Relaxed));
@@ -56,8 +59,8 @@ fn byte_of(rank: u32) -> u8 {
 }
 
 #[test]
-fn everybody_appends_to_one_log() {
-    in_every_way(|site| {
+fn all_ranks_append_to_one_log() {
+    over_every_transport(|site| {
         together(site, 4, |files| {
             let log = files.create("/log", Mode::Log).unwrap();
             let mut random = Rng::with_seed(files.job().rank().into());
@@ -89,8 +92,8 @@ fn everybody_appends_to_one_log() {
 /// Each record is read by one rank, and all are.
 #[test]
 fn records_of_a_log_are_handed_out_once() {
-    for way in MEETINGS {
-        let site = Site::new(way);
+    for transport in LOCAL {
+        let site = Site::new(transport);
         let records: Vec<u8> = (0..200u8).flat_map(|record| [record; 100]).collect();
         site.cluster.create("/jobs").unwrap().write_at(&records, 0).unwrap();
         let seen = Mutex::new(Vec::new());
@@ -113,7 +116,7 @@ fn records_of_a_log_are_handed_out_once() {
 
 #[test]
 fn ranks_write_in_order_whatever_their_sizes() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let len = |rank: u32, round: u32| ((rank * 7 + round * 13) % 29 * 3_000) as usize;
         together(site, 4, |files| {
             let file = files.create("/result", Mode::Sync).unwrap();
@@ -142,8 +145,8 @@ fn ranks_write_in_order_whatever_their_sizes() {
 /// Reads are cut at the end in the order of ranks.
 #[test]
 fn the_end_of_the_file_cuts_in_the_order_of_ranks() {
-    for way in MEETINGS {
-        let site = Site::new(way);
+    for transport in LOCAL {
+        let site = Site::new(transport);
         site.cluster.create("/short").unwrap().write_at(&[1; 25], 0).unwrap();
         let counts = together(&site, 4, |files| {
             let file = files.open("/short", Mode::Sync).unwrap();
@@ -158,7 +161,7 @@ fn the_end_of_the_file_cuts_in_the_order_of_ranks() {
 
 #[test]
 fn records_are_interleaved_and_independent() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         together(site, 3, |files| {
             let file = files.create("/state", Mode::Record).unwrap();
             // The last rank is done before the others begin.
@@ -197,7 +200,7 @@ fn records_are_interleaved_and_independent() {
 
 #[test]
 fn what_all_do_is_done_once() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         together(site, 4, |files| {
             let file = files.create("/global", Mode::Global).unwrap();
             for round in 0..6u8 {
@@ -220,11 +223,11 @@ fn what_all_do_is_done_once() {
     });
 }
 
-/// What one reads for all goes through a room that is smaller.
+/// A broadcast read is larger than the buffer in shared memory that it goes through.
 #[test]
 fn more_than_there_is_room_for_is_read_once() {
     const LEN: usize = 5 << 20;
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let mut bytes = vec![0; 2 * LEN];
         Rng::with_seed(3).fill(&mut bytes);
         site.cluster.create("/large").unwrap().write_at(&bytes, 0).unwrap();
@@ -246,11 +249,11 @@ fn more_than_there_is_room_for_is_read_once() {
     });
 }
 
-/// Somebody has made the file shorter than the job knows it to be.
+/// Another client has truncated the file below the size that the job knows.
 #[test]
 fn what_one_reads_for_all_comes_to_all_where_the_file_ends_early() {
-    for way in MEETINGS {
-        let site = Site::new(way);
+    for transport in LOCAL {
+        let site = Site::new(transport);
         together(&site, 3, |files| {
             let file = files.create("/f", Mode::Global).unwrap();
             file.write(&[7; 100]).unwrap();
@@ -270,8 +273,8 @@ fn what_one_reads_for_all_comes_to_all_where_the_file_ends_early() {
 /// More rounds are begun than a table has room for.
 #[test]
 fn many_rounds_are_under_way() {
-    for way in MEETINGS {
-        let site = Site::new(way);
+    for transport in LOCAL {
+        let site = Site::new(transport);
         together(&site, 3, |files| {
             let file = files.create("/f", Mode::Sync).unwrap();
             let begun: Vec<_> = (0..100u8)
@@ -292,8 +295,8 @@ fn many_rounds_are_under_way() {
 #[test]
 fn started_writes_are_done_whatever_becomes_of_their_requests() {
     const LEN: usize = 200_000;
-    for way in MEETINGS {
-        let site = Site::new(way);
+    for transport in LOCAL {
+        let site = Site::new(transport);
         for ending in 0..4 {
             let path = format!("/f{ending}");
             together(&site, 1, |files| {
@@ -321,17 +324,17 @@ fn started_writes_are_done_whatever_becomes_of_their_requests() {
                 }
             });
             let expected: Vec<u8> = (0..20).flat_map(|round| vec![round; LEN]).collect();
-            assert!(content(&site.cluster, &path) == expected, "{way:?}, {ending}");
+            assert!(content(&site.cluster, &path) == expected, "{transport:?}, {ending}");
         }
     }
 }
 
-/// A rank drops the file while its collective write waits for the others, who do not come: the write
-/// fails, and neither waiting for it nor dropping it takes forever.
+/// A rank drops the file while its collective write waits for the others, which do not call: the
+/// write fails, and neither waiting for it nor dropping it takes forever.
 #[test]
 fn a_collective_write_of_a_dropped_file_ends_with_an_error() {
-    for way in MEETINGS {
-        let site = Site::new(way);
+    for transport in LOCAL {
+        let site = Site::new(transport);
         for is_dropped in [false, true] {
             let path = format!("/f{is_dropped}");
             together(&site, 2, |files| {
@@ -365,7 +368,7 @@ fn a_task_on_the_thread_of_the_file_may_wait_for_the_file() {
         }
     }
 
-    let site = Site::new(Way::ShortCut);
+    let site = Site::new(Transport::ShortCut);
     for _ in 0..20 {
         together(&site, 1, |files| {
             let file = files.create("/f", Mode::Log).unwrap();
@@ -398,8 +401,8 @@ fn a_task_on_the_thread_of_the_file_may_wait_for_the_file() {
 /// Lines of formatted text are written as a whole.
 #[test]
 fn lines_of_several_ranks_do_not_mix() {
-    for way in MEETINGS {
-        let site = Site::new(way);
+    for transport in LOCAL {
+        let site = Site::new(transport);
         together(&site, 4, |files| {
             let log = files.create("/lines", Mode::Log).unwrap();
             for number in 0..50 {
@@ -429,12 +432,12 @@ fn lines_of_several_ranks_do_not_mix() {
     }
 }
 
-/// Two write the same bytes, on several disks, and two read some of them: nobody ever sees bytes of
-/// two writes.
+/// Two ranks write the same bytes, on several disks, and two ranks read some of them: no read ever
+/// returns bytes of two writes.
 #[test]
 fn overlapping_accesses_never_mix() {
     const LEN: usize = 300_000;
-    in_every_way(|site| {
+    over_every_transport(|site| {
         together(site, 4, |files| {
             let file = files.create("/atomic", Mode::Unix).unwrap();
             let mut bytes = vec![0; LEN];
@@ -466,8 +469,8 @@ fn overlapping_accesses_never_mix() {
 
 #[test]
 fn modes_change_and_the_pointer_stays() {
-    for way in MEETINGS {
-        let site = Site::new(way);
+    for transport in LOCAL {
+        let site = Site::new(transport);
         together(&site, 3, |files| {
             let file = files.create("/f", Mode::Global).unwrap();
             file.write(b"head").unwrap();
@@ -490,7 +493,7 @@ fn modes_change_and_the_pointer_stays() {
 
 #[test]
 fn several_accesses_are_under_way_and_have_their_places() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         for mode in [Mode::Sync, Mode::Record, Mode::Log, Mode::Global] {
             let path = format!("/started-{mode}");
             together(site, 3, |files| {
@@ -522,10 +525,10 @@ fn several_accesses_are_under_way_and_have_their_places() {
     });
 }
 
-/// All are told who called what, and go on as if nothing had been.
+/// Each rank's error says which rank called what; the next calls succeed.
 #[test]
-fn disagreement_is_told_to_all() {
-    in_every_way(|site| {
+fn disagreement_is_reported_to_all() {
+    over_every_transport(|site| {
         together(site, 4, |files| {
             let file = files.create("/f", Mode::Sync).unwrap();
             file.write(b"12").unwrap();
@@ -555,8 +558,8 @@ fn disagreement_is_told_to_all() {
 
 #[test]
 fn all_must_open_the_same() {
-    for way in MEETINGS {
-        let site = Site::new(way);
+    for transport in LOCAL {
+        let site = Site::new(transport);
         together(&site, 2, |files| {
             let path = if files.job().rank() == 0 { "/a" } else { "/b" };
             let error = files.create(path, Mode::Log).unwrap_err().to_string();
@@ -572,12 +575,12 @@ fn all_must_open_the_same() {
     }
 }
 
-/// What is closed is closed at the node too, and its place in common memory is used again, whether
-/// all meet to close it or not.
+/// A closed file is closed at the node too, and its table in shared memory is used again, whether
+/// all ranks close it together or not.
 #[test]
 fn files_are_opened_and_closed_again_and_again() {
-    for way in MEETINGS {
-        let site = Site::new(way);
+    for transport in LOCAL {
+        let site = Site::new(transport);
         together(&site, 3, |files| {
             for round in 0..150u8 {
                 let mode = Mode::ALL[usize::from(round) % Mode::ALL.len()];
@@ -593,8 +596,8 @@ fn files_are_opened_and_closed_again_and_again() {
             let error = files.open("/none", Mode::Log).unwrap_err();
             assert_eq!(error.kind(), pario::ErrorKind::NotFound, "{error}");
             files.barrier().unwrap();
-            // While all are there: who leaves has nothing open.
-            crate::ways::until("all is closed", || site.status().open_files == 0);
+            // While all ranks are connected: a rank that leaves closes its files anyway.
+            crate::sites::until("all is closed", || site.status().open_files == 0);
             files.barrier().unwrap();
         });
     }
@@ -603,8 +606,8 @@ fn files_are_opened_and_closed_again_and_again() {
 /// More files than there are tables in the memory of a job.
 #[test]
 fn many_files_are_open_at_once() {
-    for way in MEETINGS {
-        let site = Site::new(way);
+    for transport in LOCAL {
+        let site = Site::new(transport);
         together(&site, 2, |files| {
             let path = |number| format!("/{number}");
             let open: Vec<_> =
@@ -619,7 +622,7 @@ fn many_files_are_open_at_once() {
                 file.close().unwrap();
             }
             files.barrier().unwrap();
-            crate::ways::until("all is closed", || site.status().open_files == 0);
+            crate::sites::until("all is closed", || site.status().open_files == 0);
             files.barrier().unwrap();
         });
         for number in 0..100u8 {
@@ -630,8 +633,8 @@ fn many_files_are_open_at_once() {
 
 #[test]
 fn ranks_that_make_no_sense_are_refused() {
-    for way in MEETINGS {
-        let site = Site::new(way);
+    for transport in LOCAL {
+        let site = Site::new(transport);
         let files = |cluster: &Cluster, size, rank| {
             Job::new("job", size, rank).map(|job| job.files(cluster))
         };
@@ -667,10 +670,10 @@ fn ranks_that_make_no_sense_are_refused() {
     }
 }
 
-/// A rank that is gone fails what waits for it, at once, and says which.
+/// When a rank is gone, the calls that wait for it fail at once and name it.
 #[test]
 fn a_rank_that_is_gone_is_named() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         for mode in [Mode::Sync, Mode::Global, Mode::Record, Mode::Log] {
             let path = format!("/{mode}");
             let gone_at = Mutex::new(None);
@@ -691,7 +694,7 @@ fn a_rank_that_is_gone_is_named() {
                 let told =
                     text.contains("rank 1 is gone") || text.contains("rank 1 has closed the file");
                 assert!(told, "{mode}: {text}");
-                // What needs nobody goes on.
+                // A call that needs no other rank succeeds.
                 if mode == Mode::Log {
                     file.write(&[3; 100]).unwrap();
                 }
@@ -701,15 +704,14 @@ fn a_rank_that_is_gone_is_named() {
                 );
             });
         }
-        crate::ways::until("nothing is open any more", || site.status().open_files == 0);
+        crate::sites::until("nothing is open any more", || site.status().open_files == 0);
     });
 }
 
-/// A process may ask for the files of its job as often as it likes.
-/// Also when they have met in common memory before, all are told who called what.
+/// Each rank's error says which rank called what, also after barriers in shared memory.
 #[test]
 fn barriers_and_opens_do_not_fit_together() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         together(site, 3, |files| {
             for _ in 0..50 {
                 files.barrier().unwrap();
@@ -736,10 +738,11 @@ fn barriers_and_opens_do_not_fit_together() {
     });
 }
 
+/// A process may ask for the files of its job as often as it likes.
 #[test]
 fn the_files_of_a_job_are_the_same_wherever_they_were_made() {
-    for way in MEETINGS {
-        let site = Site::new(way);
+    for transport in LOCAL {
+        let site = Site::new(transport);
         together(&site, 2, |files| {
             files.barrier().unwrap();
             let again =
@@ -751,12 +754,13 @@ fn the_files_of_a_job_are_the_same_wherever_they_were_made() {
     }
 }
 
-/// When the node at which ranks meet is started again, all are told, and can begin anew.
+/// When the home node is restarted, the calls of all ranks fail once; then the ranks open the file
+/// again.
 #[test]
-fn ranks_meet_again_after_the_node_was_started_again() {
+fn ranks_coordinate_again_after_a_restart_of_the_node() {
     let dir = tempfile::tempdir().unwrap();
     let address = format!("unix:{}", dir.path().join("s").display());
-    let node = Mutex::new(Some(crate::ways::NodeProcess::start(dir.path(), "local", None)));
+    let node = Mutex::new(Some(crate::sites::NodeProcess::start(dir.path(), "local", None)));
     let here = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
         for rank in 0..2 {
@@ -780,17 +784,17 @@ fn ranks_meet_again_after_the_node_was_started_again() {
                 }
                 here.wait();
                 if rank == 0 {
-                    let again = crate::ways::NodeProcess::start(dir.path(), "local", None);
+                    let again = crate::sites::NodeProcess::start(dir.path(), "local", None);
                     *node.lock().unwrap() = Some(again);
                 }
                 here.wait();
-                crate::ways::until("the file is known to be open no more", || {
+                crate::sites::until("the file is known to be open no more", || {
                     file.write(&[0; 10]).unwrap_err().to_string().contains("was restarted")
                 });
                 drop(file);
                 let mut file = files.open("/f", Mode::Sync);
                 if file.is_err() {
-                    // It was told once; from now on all count from the beginning.
+                    // The first open reports the restart; the second one starts anew.
                     file = files.open("/f", Mode::Sync);
                 }
                 let file = file.unwrap();
@@ -805,8 +809,8 @@ fn ranks_meet_again_after_the_node_was_started_again() {
 
 #[test]
 fn the_first_rank_makes_the_directories_above_a_new_file() {
-    for way in MEETINGS {
-        let site = Site::new(way);
+    for transport in LOCAL {
+        let site = Site::new(transport);
         let said = together(&site, 3, |files| {
             let error = files.create("/runs/7/log", Mode::Log).unwrap_err().to_string();
             let log = files.create_all("/runs/7/log", Mode::Log).unwrap();

@@ -2,13 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::ways::{Over, in_every_way};
 use fastrand::Rng;
 
-/// Whatever one client was told is done, the other one sees at once, the size included.
+use crate::sites::{Over, over_every_transport};
+
+/// Once a write of one client is acknowledged, the other client sees it, the size included.
 #[test]
 fn clients_see_each_others_writes_at_once() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let other = site.another();
         let mine = site.cluster.options().read(true).write(true).create_new(true).unit(1000);
         let mine = mine.open("/shared").unwrap();
@@ -46,7 +47,7 @@ fn eight_threads_use_one_file() {
     const THREADS: u64 = 8;
     const RECORDS: u64 = 60;
     const RECORD: usize = 47_008;
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let file = site.cluster.create("/records").unwrap();
         let content = |thread: u64, number: u64| {
             let mut bytes = vec![0; RECORD];
@@ -80,12 +81,11 @@ fn eight_threads_use_one_file() {
     });
 }
 
-/// Who reads while somebody appends gets the bytes that were appended or the end of the file, never
-/// zeros that nobody has written. (What lies on two disks is written in two pieces; these records
-/// do not.)
+/// A read during an append returns appended bytes or the end of the file, never zeros that no
+/// client has written. (A record on two disks is written in two pieces; these records lie on one.)
 #[test]
 fn readers_of_a_growing_file_never_see_zeros() {
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let options = site.cluster.options().read(true).write(true).create_new(true);
         let file = options.unit(500).open("/log").unwrap();
         let reader = site.another().open("/log").unwrap();
@@ -103,7 +103,7 @@ fn readers_of_a_growing_file_never_see_zeros() {
                 let was_over = is_over.load(Ordering::Acquire);
                 let count = reader.read_at(&mut buffer, position).unwrap();
                 let zero = buffer[..count].iter().position(|byte| *byte != 1);
-                assert_eq!(zero, None, "{:?} at {position} of {count}", site.way);
+                assert_eq!(zero, None, "{:?} at {position} of {count}", site.transport);
                 position += count as u64;
                 if was_over && count == 0 {
                     break;
@@ -118,7 +118,7 @@ fn readers_of_a_growing_file_never_see_zeros() {
 #[test]
 fn threads_that_share_the_pointer_get_different_bytes() {
     use std::io::Read as _;
-    in_every_way(|site| {
+    over_every_transport(|site| {
         let file = site.cluster.create("/numbers").unwrap();
         let bytes: Vec<u8> = (0..40_000u32).flat_map(u32::to_le_bytes).collect();
         file.write_at(&bytes, 0).unwrap();

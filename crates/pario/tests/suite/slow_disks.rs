@@ -1,4 +1,4 @@
-//! Disks that are told to behave like slower ones, from the configuration to the client.
+//! Disks that the configuration slows down, as clients see them.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ const BYTES_PER_MS: u64 = 100_000;
 const LEN: usize = 200_000;
 const READS: u32 = 10;
 
-/// What an I/O of so many bytes takes on the slow disk.
+/// The time of an I/O of `bytes` bytes on the slow disk.
 fn takes(bytes: usize) -> Duration {
     LATENCY + Duration::from_millis(bytes as u64 / BYTES_PER_MS)
 }

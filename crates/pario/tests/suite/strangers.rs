@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use crate::ways::{NodeProcess, Site, Way, tcp_of};
 use pario::status::Identity;
 use pario::{Access, DiskId, ExtentIndex, ExtentPlacement, Failure, FilePath, SubfileIndex};
 use pario_net::{Address, Bulk, Key, LinkChoice, RpcClient, Space, SpaceId};
@@ -13,6 +12,8 @@ use pario_proto::{
     Reply, Request, RequestMessage, Revocation, SubfileLocation, SubfileRange,
 };
 use pario_server::NodeProtocol;
+
+use crate::sites::{NodeProcess, Site, Transport, tcp_of};
 
 /// A client that says what it likes.
 struct Stranger {
@@ -82,7 +83,7 @@ impl Stranger {
 
 const BYTES: SubfileRange = SubfileRange { offset: 0, len: 4 };
 
-/// A file that everybody may read, the first of its parts, and a grant of it for user 1000.
+/// A file that all users may read, the first of its parts, and a grant of it for user 1000.
 fn file_and_grant(site: &Site) -> (SubfileLocation, Grant) {
     let file = site.cluster.create("/f").unwrap();
     file.write_at(b"root", 0).unwrap();
@@ -91,7 +92,7 @@ fn file_and_grant(site: &Site) -> (SubfileLocation, Grant) {
     let open = NamespaceRequest::Open { path, access: Access::READ };
     let stranger = Stranger::known(site, 1000);
     let Ok(Reply::Opened(opened)) = stranger.ask(Request::Namespace(open), Vec::new()) else {
-        panic!("it may be read by everybody")
+        panic!("all users may read it")
     };
     (SubfileLocation { disk, subfile: SubfileIndex(0) }, opened.grant)
 }
@@ -104,7 +105,7 @@ fn refused(result: Result<Reply, Failure>, text: &str) {
 
 #[test]
 fn without_key_or_hello_nothing_is_answered() {
-    let site = Site::new(Way::Tcp);
+    let site = Site::new(Transport::Tcp);
     let (part, grant) = file_and_grant(&site);
     assert!(Stranger::new(&site, false).is_err(), "over TCP the key is needed");
     let silent = Stranger::new(&site, true).unwrap();
@@ -117,7 +118,7 @@ fn without_key_or_hello_nothing_is_answered() {
 
 #[test]
 fn grants_cannot_be_forged_or_passed_on() {
-    let site = Site::new(Way::Tcp);
+    let site = Site::new(Transport::Tcp);
     let (part, grant) = file_and_grant(&site);
     let user = Stranger::known(&site, 1000);
     assert!(matches!(user.read(grant.clone(), part, BYTES), Ok(Reply::Read { .. })));
@@ -139,12 +140,12 @@ fn grants_cannot_be_forged_or_passed_on() {
     let mut changed = grant.clone();
     changed.uid = 2000;
     refused(other.read(changed, part, BYTES), forged);
-    let settle = |grant: Grant| {
+    let mark_synced = |grant: Grant| {
         let subfiles = vec![SubfileIndex(0)];
         Request::Namespace(NamespaceRequest::MarkSynced { grant, subfiles })
     };
-    refused(other.ask(settle(grant.clone()), vec![]), "it was given to another user");
-    refused(user.ask(settle(grant.clone()), vec![]), "was not opened for writing");
+    refused(other.ask(mark_synced(grant.clone()), vec![]), "it was given to another user");
+    refused(user.ask(mark_synced(grant.clone()), vec![]), "was not opened for writing");
     let write = Request::Write { grant: grant.clone(), part, ranges: vec![BYTES] };
     refused(user.ask(write, vec![b"mine".to_vec().into()]), "was not opened for writing");
     let resize = Request::Resize { grant, part, len: 0 };
@@ -153,7 +154,7 @@ fn grants_cannot_be_forged_or_passed_on() {
 
 #[test]
 fn only_nodes_may_ask_what_nodes_ask() {
-    let site = Site::new(Way::Tcp);
+    let site = Site::new(Transport::Tcp);
     let (_, grant) = file_and_grant(&site);
     let user = Stranger::known(&site, 1000);
     let only = "only nodes of the cluster may ask this";
@@ -168,7 +169,7 @@ fn only_nodes_may_ask_what_nodes_ask() {
 /// Only a subfile that the namespace knows of, where it belongs, is made.
 #[test]
 fn subfiles_are_made_only_where_the_layout_has_them() {
-    let site = Site::new(Way::Tcp);
+    let site = Site::new(Transport::Tcp);
     let user = Stranger::known(&site, 0);
     let create = |path: &str| {
         let (path, mode) = (FilePath::new(path).unwrap(), 0o644);
@@ -234,8 +235,8 @@ impl Holder {
             self.client.ask(sync, vec![]) == Ok(Reply::Synced { is_there: true })
         };
         let subfiles = self.parts.iter().filter(is_there).map(|part| part.subfile).collect();
-        let settle = NamespaceRequest::MarkSynced { grant: self.grant.clone(), subfiles };
-        self.client.ask(Request::Namespace(settle), vec![]).unwrap();
+        let mark_synced = NamespaceRequest::MarkSynced { grant: self.grant.clone(), subfiles };
+        self.client.ask(Request::Namespace(mark_synced), vec![]).unwrap();
     }
 }
 
@@ -243,16 +244,16 @@ impl Holder {
 fn restart(site: &mut Site, work: impl FnOnce(&Site)) {
     site.nodes.clear();
     work(site);
-    let mut config = crate::ways::alone(site.dir.path());
+    let mut config = crate::sites::alone(site.dir.path());
     config.key_file = Some(site.dir.path().join("key"));
-    config.nodes[0].listen = Some(crate::ways::any_port());
-    site.nodes.push(crate::ways::start_over_any_namespace(&config, "local"));
+    config.nodes[0].listen = Some(crate::sites::any_port());
+    site.nodes.push(crate::sites::start_over_any_namespace(&config, "local"));
 }
 
 /// A subfile that was synced and is lost stays lost, also for a grant of before its first sync.
 #[test]
 fn a_grant_of_before_the_first_sync_does_not_bring_lost_bytes_back_as_zeros() {
-    let mut site = Site::new(Way::Tcp);
+    let mut site = Site::new(Transport::Tcp);
     let mut holder = Holder::create(&site, "/f");
     assert_eq!(holder.write(0), Ok(Reply::Done));
     assert_eq!(holder.write(1), Ok(Reply::Done));
@@ -274,11 +275,11 @@ fn a_grant_of_before_the_first_sync_does_not_bring_lost_bytes_back_as_zeros() {
     assert_eq!(site.subfiles(), 1, "it was not made anew");
 }
 
-/// Who writes over the beginning of a subfile with a descriptor from the socket changes nothing that
-/// a rebuild believes.
+/// A client that overwrites the beginning of a subfile through a descriptor from the socket changes
+/// nothing that a rebuild believes.
 #[test]
 fn a_rebuild_believes_nothing_that_a_descriptor_can_write() {
-    let mut site = Site::new(Way::Tcp);
+    let mut site = Site::new(Transport::Tcp);
     let (holder, other) = (Holder::create(&site, "/f"), Holder::create(&site, "/other"));
     for holder in [&holder, &other] {
         assert_eq!(holder.write(0), Ok(Reply::Done));
@@ -302,7 +303,7 @@ fn a_rebuild_believes_nothing_that_a_descriptor_can_write() {
         std::fs::remove_file(site.dir.path().join("namespace.redb")).unwrap();
     });
     let address = format!("tcp:{}", tcp_of(&site.nodes[0].address()));
-    let options = crate::ways::key_options(site.dir.path());
+    let options = crate::sites::key_options(site.dir.path());
     let cluster = pario::Cluster::connect_with(&address, options).unwrap();
     let (depth, is_repair, is_rebuild) = (pario::status::CheckDepth::Everything, false, true);
     let report =
@@ -317,16 +318,16 @@ fn a_rebuild_believes_nothing_that_a_descriptor_can_write() {
     assert_eq!(&bytes, b"mine");
 }
 
-/// A file that was deleted stays deleted, also for who has a grant of it and missed that.
+/// A deleted file stays deleted, also for a client that has a grant of it and missed the deletion.
 #[test]
 fn a_grant_of_a_deleted_file_revives_nothing() {
-    let mut site = Site::new(Way::Tcp);
+    let mut site = Site::new(Transport::Tcp);
     let mut holder = Holder::create(&site, "/f");
     assert_eq!(holder.write(0), Ok(Reply::Done));
     site.cluster.remove("/f").unwrap();
-    assert_eq!(holder.write(1), Ok(Reply::Done), "who has it open can go on");
+    assert_eq!(holder.write(1), Ok(Reply::Done), "a client that has it open can go on");
     restart(&mut site, |_| {});
-    crate::ways::until("its subfiles are gone", || site.subfiles() == 0);
+    crate::sites::until("its subfiles are gone", || site.subfiles() == 0);
     holder.client = Stranger::known(&site, 0);
     refused(holder.write(0), "was deleted");
     refused(holder.write(1), "was deleted");
@@ -337,7 +338,7 @@ fn a_grant_of_a_deleted_file_revives_nothing() {
 /// Numbers that make no sense are refused; nothing is made by asking for it.
 #[test]
 fn places_that_there_are_not() {
-    let site = Site::new(Way::Tcp);
+    let site = Site::new(Transport::Tcp);
     let (part, grant) = file_and_grant(&site);
     let user = Stranger::known(&site, 1000);
     let subfiles = site.subfiles();
@@ -364,10 +365,10 @@ fn places_that_there_are_not() {
     assert!(matches!(user.read(grant, part, BYTES), Ok(Reply::Read { .. })), "it still serves");
 }
 
-/// What a process is called says nothing of what it is, and only the administrator, root and
-/// holders of the key are believed that they are a node.
+/// The node ignores the name of a process: only the administrator, root and holders of the key can
+/// connect as a node.
 #[test]
-fn a_node_is_not_told_from_a_client_by_its_name() {
+fn the_name_of_a_client_does_not_make_it_a_node() {
     let dir = tempfile::tempdir().unwrap();
     let node = NodeProcess::start(dir.path(), "local", None);
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();

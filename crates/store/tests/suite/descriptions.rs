@@ -310,8 +310,8 @@ fn a_repair_that_fails_leaves_the_mark() {
     flat.sync().unwrap();
 }
 
-/// A power loss or a kill at every write and sync of a subfile's life: what was acknowledged as
-/// synced is there with its description, whatever else is not.
+/// A power loss or a kill at every write and sync of a subfile's life: bytes that
+/// were acknowledged as synced are kept with their description, whatever else is lost.
 #[test]
 fn a_crash_at_every_step_of_a_flat_subfile_keeps_what_was_promised() {
     /// The progress of a subfile.

@@ -402,14 +402,14 @@ fn a_directory_without_permission_is_named() {
     expect(error, &[&label, "denied"]);
 }
 
-/// Runs something in a thread that is not root's.
+/// Runs a function in a thread without the rights of root.
 fn unprivileged<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     use rustix::process::Uid;
     use rustix::thread::set_thread_res_uid;
     let thread = std::thread::spawn(move || {
         if rustix::process::geteuid().is_root() {
-            let nobody = Uid::from_raw(65_534);
-            set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            let unprivileged = Uid::from_raw(65_534);
+            set_thread_res_uid(unprivileged, unprivileged, unprivileged).unwrap();
         }
         run()
     });

@@ -267,7 +267,7 @@ proptest! {
             for (file, versions) in (0..).zip(&versions) {
                 let Some(synced) = versions.first() else { continue };
                 let found = bytes_of(&disk.open_flat(id(file)).unwrap());
-                // A sync of the whole disk may have kept what was written since as well.
+                // A sync of the whole disk may have kept later writes as well.
                 let is_kept = if is_single { found == *synced } else { versions.contains(&found) };
                 prop_assert!(is_kept, "file {}", file);
             }

@@ -9,7 +9,7 @@ const SIZE: u32 = 4;
 /// Some pages of each rank, and the last one not full.
 const LEN: u64 = 9 * 8192 + 77;
 
-/// What a rank does with the array.
+/// An access of a rank to the array.
 #[derive(Clone, Debug)]
 enum Access {
     Put { first: u64, count: usize },
@@ -76,19 +76,19 @@ impl Access {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// One rank after the other, in any order, and all read everything in every way.
+    /// One rank after the other writes, in any order; then all ranks read everything by each call.
     #[test]
     fn accesses_in_turn_are_those_of_a_vector(
         accesses in prop::collection::vec((0..SIZE, access()), 1..12),
         asked in indices(),
-        way in 0..EVERY_WAY.len(),
+        distribution in 0..EVERY_WAY.len(),
     ) {
         let mut model = vec![0; LEN as usize];
         for (seed, (_, access)) in accesses.iter().enumerate() {
             access.model(seed, &mut model);
         }
         let (model, asked) = (&model, &asked);
-        spread(SIZE, EVERY_WAY[way], |team| {
+        spread(SIZE, EVERY_WAY[distribution], |team| {
             let array = team.array::<i64>(LEN).unwrap();
             for (seed, (rank, access)) in accesses.iter().enumerate() {
                 if team.rank() == *rank {
@@ -105,7 +105,7 @@ proptest! {
             assert_eq!(some, right);
             for page in array.local() {
                 for place in 0..page.len() {
-                    // SAFETY: the page has so many numbers, and nobody writes any more.
+                    // SAFETY: `place` is below the length of the page, and no rank writes any more.
                     let one = unsafe { page.pointer().add(place).read() };
                     let index = page.first() + place as u64;
                     assert_eq!(one, model[index as usize]);
@@ -118,9 +118,9 @@ proptest! {
     /// Elements of any size, put by all at the same time at places of their own.
     #[test]
     fn elements_of_any_size_are_kept(
-        element in 1..2000_usize, len in 0..3000_u64, way in 0..EVERY_WAY.len(),
+        element in 1..2000_usize, len in 0..3000_u64, distribution in 0..EVERY_WAY.len(),
     ) {
-        spread(3, EVERY_WAY[way], |team| {
+        spread(3, EVERY_WAY[distribution], |team| {
             let array = team.raw_array(len, element).unwrap();
             let bytes = |index: u64| vec![(index * 31 + 7) as u8; element];
             let own: Vec<u64> = (0..len).filter(|index| index % 3 == u64::from(team.rank())).collect();

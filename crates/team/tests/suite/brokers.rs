@@ -70,13 +70,13 @@ fn meet(
     })
 }
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[test]
 fn all_meet_where_the_first_offers_and_the_place_is_free_again() {
     let broker = Arc::new(Memory::default());
     for (size, machines) in [(2, 2), (5, 3), (4, 1), (1, 1)] {
-        let teams = meet(&broker, size, machines, PATIENCE);
+        let teams = meet(&broker, size, machines, TIMEOUT);
         std::thread::scope(|scope| {
             for team in teams {
                 scope.spawn(move || {
@@ -96,12 +96,12 @@ fn all_meet_where_the_first_offers_and_the_place_is_free_again() {
 }
 
 #[test]
-fn who_has_offered_and_is_gone_is_not_waited_for() {
+fn an_offer_of_a_machine_that_is_gone_delays_no_rank() {
     let broker = Arc::new(Memory::default());
     broker.state.lock().deserted = vec![deserted(), deserted(), deserted()];
-    let teams = meet(&broker, 3, 3, PATIENCE);
+    let teams = meet(&broker, 3, 3, TIMEOUT);
     assert!(teams.iter().all(Result::is_ok), "{teams:?}");
-    assert_eq!(broker.state.lock().asked, 6, "three were sent to places where nobody is");
+    assert_eq!(broker.state.lock().asked, 6, "three were sent to endpoints without a listener");
     // Each rank leaves in a thread of its own: a machine leader waits until the others have left.
     std::thread::scope(|scope| {
         for team in teams {
@@ -111,7 +111,7 @@ fn who_has_offered_and_is_gone_is_not_waited_for() {
 }
 
 #[test]
-fn what_goes_wrong_is_told() {
+fn errors_of_the_broker_are_reported() {
     #[derive(Debug)]
     struct Wrong;
     impl Broker for Wrong {
@@ -145,7 +145,7 @@ fn what_goes_wrong_is_told() {
 
 /// A process whose wait for the others fails withdraws its offer.
 #[test]
-fn an_offer_ends_with_patience() {
+fn an_offer_ends_at_the_timeout() {
     let broker = Arc::new(Memory::default());
     let rendezvous = Rendezvous::Brokered(broker.clone());
     let multi_machine = MultiMachine { rendezvous, machine: "m".into() };

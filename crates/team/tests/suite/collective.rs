@@ -82,9 +82,10 @@ proptest! {
     #[test]
     fn calls_one_after_the_other_give_what_they_should(
         steps in prop::collection::vec(step(), 1..12),
-        way in 0..EVERY_WAY.len(),
+        distribution in 0..EVERY_WAY.len(),
     ) {
-        spread(SIZE, EVERY_WAY[way], |team| steps.iter().for_each(|step| run(&team, step)));
+        let machines = EVERY_WAY[distribution];
+        spread(SIZE, machines, |team| steps.iter().for_each(|step| run(&team, step)));
     }
 }
 

@@ -34,7 +34,7 @@ fn work(team: &Team, doing: &str) -> TeamError {
             "memory" => segments.accumulate(&[1_u64], 1, target, 8).and_then(|()| team.barrier()),
             "locking" => mutexes.lock(target, 0).map(drop).and_then(|()| team.barrier()),
             "calling" => echo.call(b"", &[7; 100], target).map(drop).and_then(|_| team.barrier()),
-            _ => panic!("nobody can do {doing}"),
+            _ => panic!("unknown activity: {doing}"),
         };
         if let Err(error) = done {
             return error;
@@ -42,7 +42,7 @@ fn work(team: &Team, doing: &str) -> TeamError {
     }
 }
 
-/// Kills one of four ranks while all do something: the others hear who it was, in time.
+/// Kills one of four ranks while all do something: the errors of the others name it, in time.
 fn lose(machines: Machines, victim: u32, doing: &str) {
     let (job, options) = (new_job(), machines.options());
     let start = |rank| {

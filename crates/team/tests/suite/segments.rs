@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 const SIZE: u32 = 4;
 
-/// What a rank does with the segment of another.
+/// An access of a rank to the segment of another.
 #[derive(Clone, Debug)]
 enum Access {
     Put { target: u32, offset: usize, len: usize },
@@ -187,7 +187,7 @@ impl Access {
                 return segments.accumulate_strided(&numbers, 1, target, *offset, &region);
             }
         }
-        assert!(back == bytes, "what was put comes back");
+        assert!(back == bytes, "a get returns the bytes of the put");
         Ok(())
     }
 }
@@ -203,14 +203,14 @@ fn numbers_of(bytes: &[u8]) -> Vec<i32> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Ranks take turns, so that what is in memory is what the model says, whoever looks.
+    /// Ranks take turns, so that every rank finds the bytes of the model in memory.
     #[test]
     fn accesses_in_turn_are_those_of_a_model(
         sizes in prop::collection::vec(prop_oneof![Just(0), 1..LEN], SIZE as usize),
         turns in prop::collection::vec((0..SIZE, access()), 1..25),
-        way in 0..EVERY_WAY.len(),
+        distribution in 0..EVERY_WAY.len(),
     ) {
-        spread(SIZE, EVERY_WAY[way], |team| {
+        spread(SIZE, EVERY_WAY[distribution], |team| {
             let rank = team.rank();
             let segments = team.segments(sizes[rank as usize]).unwrap();
             let mut model: Vec<Vec<u8>> = sizes.iter().map(|size| vec![0; *size]).collect();
@@ -370,7 +370,7 @@ fn a_thousand_million_numbers_cost_what_is_touched() {
 }
 
 #[test]
-fn memory_that_is_taken_at_once_is_zero_and_everybodys() {
+fn memory_that_is_taken_at_once_is_zero_and_shared_by_all() {
     for machines in EVERY_WAY {
         spread(SIZE, machines, |team| {
             let own = 300_000 + team.rank() as usize;

@@ -1,4 +1,4 @@
-//! What files hold.
+//! The content of files.
 
 /// Bytes that differ by seed and place, and are never zero.
 pub fn bytes(seed: u64, len: usize) -> Vec<u8> {

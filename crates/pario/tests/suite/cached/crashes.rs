@@ -1,7 +1,7 @@
-//! Ranks that are processes, of which one is killed at every step of a flush: what was flushed is
-//! there, and the others are told who is gone.
+//! Ranks that are processes, of which one is killed at every step of a flush: flushed bytes are
+//! kept, and the errors of the others name the killed rank.
 //!
-//! The ranks are this test program again.
+//! Each rank is a process of this test program.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
@@ -15,9 +15,9 @@ use pario::{CachedOptions, Job};
 
 use crate::ranks::new_job;
 
-/// Who waits must be told within this time.
+/// A waiting rank must get its error within this time.
 const IN_TIME: Duration = Duration::from_secs(2);
-/// Processes that take so long hang.
+/// A process that takes longer hangs.
 const LATEST: Duration = Duration::from_secs(60);
 const SIZE: u32 = 3;
 /// Pages of the file: several chunks, so that all ranks have something to write.
@@ -58,7 +58,7 @@ fn rank_process() {
     let mut file = job.cache_with(path, &options.replace(replace == "true")).unwrap();
     file.reserve(LEN as u64).unwrap();
     let mut write = |fill: u8| {
-        // Everybody writes every third page.
+        // Each rank writes every third page.
         for page in (0..200).filter(|page| page % u64::from(SIZE) == u64::from(job.rank())) {
             file.write_at(&vec![fill; 65_536], page * 65_536)?;
         }
@@ -167,7 +167,7 @@ fn crash_at_every_step(victim: u32, replace: bool, fewest: u32, check: impl Fn(&
 }
 
 #[test]
-fn what_was_flushed_is_there_whoever_is_killed() {
+fn flushed_bytes_are_kept_when_any_rank_is_killed() {
     for victim in [0, 2] {
         // Pages are the old ones or the new ones; none is gone, and none is torn by a kill.
         crash_at_every_step(victim, false, 2, |content| {

@@ -79,7 +79,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a sequential program would know.
+/// The state of a sequential program.
 #[derive(Clone)]
 struct Model {
     content: Vec<u8>,
@@ -202,7 +202,7 @@ fn run(
                 model.positions = [0; SIZE as usize];
             }
         }
-        // Nobody goes on before all have seen it.
+        // No rank goes on before all have checked the length.
         file.job().barrier().unwrap();
         assert_eq!(file.len().unwrap(), model.content.len() as u64, "{step:?}");
         file.job().barrier().unwrap();
@@ -306,10 +306,11 @@ proptest! {
 
     #[test]
     fn plain_files_by_ranks_of_several_machines(
-        steps in steps(), start in start(), way in 1..EVERY_WAY.len(), replace in any::<bool>(),
-        writers in 0..6_u32,
+        steps in steps(), start in start(), distribution in 1..EVERY_WAY.len(),
+        replace in any::<bool>(), writers in 0..6_u32,
     ) {
-        on_machines(&options().replace(replace).writers(writers), EVERY_WAY[way], &steps, start);
+        let options = options().replace(replace).writers(writers);
+        on_machines(&options, EVERY_WAY[distribution], &steps, start);
     }
 
     #[test]
@@ -340,13 +341,14 @@ fn files_of_a_cluster_by_ranks_of_several_machines() {
     of_a_cluster(6, &EVERY_WAY[1..]);
 }
 
-fn of_a_cluster(cases: u32, ways: &[Machines]) {
+fn of_a_cluster(cases: u32, distributions: &[Machines]) {
     let dir = tempfile::tempdir().unwrap();
     let cluster = cluster(dir.path());
     let kinds = [options(), options().replace(true), options().memory(0), options().copying(true)];
     proptest!(ProptestConfig::with_cases(cases), |(
-        steps in steps(), start in start(), kind in 0..4_usize, way in 0..ways.len(),
+        steps in steps(), start in start(), kind in 0..4_usize,
+        distribution in 0..distributions.len(),
     )| {
-        in_a_cluster(&cluster, &kinds[kind], ways[way], &steps, start);
+        in_a_cluster(&cluster, &kinds[kind], distributions[distribution], &steps, start);
     });
 }

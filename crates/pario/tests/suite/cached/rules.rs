@@ -1,4 +1,4 @@
-//! What the manual says of each call, and what its errors say.
+//! The documented behaviour of each call, and its error messages.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -157,7 +157,7 @@ fn a_file_grows_by_single_bytes_of_all() {
 }
 
 #[test]
-fn what_one_cannot_do_all_are_told() {
+fn an_error_of_one_rank_is_reported_to_all() {
     let dir = tempfile::tempdir().unwrap();
     let errors = together(3, |job| {
         let missing = dir.path().join("missing");
@@ -237,7 +237,7 @@ fn a_file_that_is_replaced_keeps_its_rights() {
 }
 
 #[test]
-fn ranks_that_call_different_things_are_told_and_go_on() {
+fn ranks_that_call_different_things_get_an_error_and_go_on() {
     let dir = tempfile::tempdir().unwrap();
     let path = &dir.path().join("x");
     together(3, |job| {
@@ -304,7 +304,7 @@ fn jobs_cache_files_of_a_cluster() {
 /// Tells a process which file it is to write, and in how much memory.
 const LIMITED: &str = "PARIO_TEST_LIMITED";
 
-/// What the system does not let one rank write is told to all, and what was flushed is kept.
+/// When the system refuses a write of one rank, all ranks get the error; flushed bytes are kept.
 #[test]
 fn files_that_cannot_grow() {
     let dir = tempfile::tempdir().unwrap();
@@ -312,7 +312,7 @@ fn files_that_cannot_grow() {
         let path = dir.path().join("x");
         std::fs::write(&path, bytes(8, 500_000)).unwrap();
         let told = format!("{}\t{}", path.display(), memory.map_or(-1, |_: i32| 0));
-        // No signal for who goes beyond the limit, but an error.
+        // A write beyond the limit fails with an error instead of a signal.
         let limited = "trap '' XFSZ; exec \"$0\" \"$@\"";
         let status = std::process::Command::new("sh")
             .args(["-c", limited])
@@ -362,7 +362,7 @@ fn a_plain_file_is_kept_in_part_by_one_machine_alone() {
         let options = CachedOptions::new().read(true).memory(0);
         let error = job.cache_with(path, &options).unwrap_err().to_string();
         let whole = job.cache(path).unwrap();
-        // Nobody reads what is not on its own machine.
+        // A rank reads no file of another machine.
         assert!(job.rank() < 2 || whole.statistics().reads == 0);
         let mut last = [0];
         whole.read_exact_at(&mut last, 299_999).unwrap();

@@ -126,8 +126,8 @@ fn all_at_once_within_little_memory() {
 #[test]
 fn all_append_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    let ways = EVERY_WAY.into_iter().map(|machines| (None, machines));
-    for (memory, machines) in ways.chain([(Some(0), Machines::One)]) {
+    let distributions = EVERY_WAY.into_iter().map(|machines| (None, machines));
+    for (memory, machines) in distributions.chain([(Some(0), Machines::One)]) {
         let path = &dir.path().join("log");
         let old = b"an old line\n".repeat(10_000);
         std::fs::write(path, &old).unwrap();

@@ -12,13 +12,13 @@ use pario_proto::{Access, FileId, GRANT_LIFETIME_EPOCHS};
 use super::grants::create_at;
 use super::lab::{Lab, at_once, is_heavy, pattern, until};
 use super::names::LOOK;
-use crate::ways::raw_client::{expired, part, works};
+use crate::sites::raw_client::{expired, part, works};
 
 const DAY_S: u64 = 86_400;
 /// More than a stripe: all disks get some of it.
 const LEN: usize = 1 << 20;
 
-/// What the workers have done.
+/// The results of the workers.
 #[derive(Default)]
 struct Done {
     ids: Mutex<BTreeSet<FileId>>,
@@ -28,13 +28,13 @@ struct Done {
 }
 
 impl Done {
-    /// Creates, writes, syncs, reads, lists and deletes until it is told to stop.
-    fn work(&self, cluster: &Cluster, who: u64, is_over: &AtomicBool) {
+    /// Creates, writes, syncs, reads, lists and deletes until `is_over` is set.
+    fn work(&self, cluster: &Cluster, worker: u64, is_over: &AtomicBool) {
         for number in 0.. {
             if is_over.load(Ordering::SeqCst) {
                 return;
             }
-            let (name, seed) = (format!("{who}-{number}"), (who << 32) + number);
+            let (name, seed) = (format!("{worker}-{number}"), (worker << 32) + number);
             let path = format!("/work/{name}");
             self.make(cluster, &path, seed);
             at_once("listing", || {
@@ -65,7 +65,7 @@ impl Done {
         at_once("closing", || file.close());
     }
 
-    /// That everything is there.
+    /// Asserts that all files exist with their content.
     fn compare(&self, cluster: &Cluster) {
         let files = self.files.lock().unwrap();
         let listed: Result<BTreeSet<String>, pario::Error> = cluster
@@ -87,7 +87,7 @@ fn now_s() -> u64 {
 }
 
 #[test]
-fn clocks_that_differ_by_weeks_and_jump_disturb_nobody() {
+fn clocks_that_differ_by_weeks_and_jump_disturb_no_client() {
     let Some(mut lab) = Lab::start_with_clocks(["-10d", "+10d", "+0d"]) else { return };
     let cluster = lab.cluster();
     cluster.make_directory("/work").unwrap();
@@ -123,15 +123,15 @@ fn clocks_that_differ_by_weeks_and_jump_disturb_nobody() {
             }
         }
         let _end = End(&is_over);
-        for (who, client) in (0..).zip(&clients) {
+        for (worker, client) in (0..).zip(&clients) {
             let (done, is_over) = (&done, &is_over);
-            scope.spawn(move || done.work(client, who, is_over));
+            scope.spawn(move || done.work(client, worker, is_over));
         }
         for (round, jump) in jumps.iter().cycle().take(rounds * jumps.len()).enumerate() {
             for (node, offset) in jump.iter().enumerate() {
                 lab.set_clock(node, offset);
             }
-            // Who has a file open is told of new rights, whatever the time is.
+            // Clients with an open file learn of new rights, whatever the clocks show.
             let mode = 0o600 + u32::try_from(round % 8).unwrap();
             at_once("changing rights", || cluster.set_mode("/open", mode));
             at_once("writing", || open.write_at(&pattern(9, 0, LEN), 0));
@@ -169,7 +169,7 @@ fn clocks_that_differ_by_weeks_and_jump_disturb_nobody() {
             done.compare(&cluster);
         }
     }
-    until("what was deleted is gone", || {
+    until("deleted files are gone", || {
         let report = lab.cluster().check(LOOK).unwrap();
         (report.findings.is_empty() && report.silent_nodes.is_empty()).then_some(())
     });

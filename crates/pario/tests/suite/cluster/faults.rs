@@ -27,7 +27,7 @@ fn files(cluster: &Cluster) -> Vec<File> {
     (0..NAMES.len()).map(file).collect()
 }
 
-/// That a file can be read and written, at once.
+/// Asserts that a file can be read and written without delay.
 #[track_caller]
 fn works(file: &File, seed: u64) {
     let began = Instant::now();
@@ -38,7 +38,7 @@ fn works(file: &File, seed: u64) {
     assert!(began.elapsed() < ALLOWED, "it was held up for {:?}", began.elapsed());
 }
 
-/// That a file can be read and written again soon, and has kept what was acknowledged.
+/// Asserts that a file can be read and written again soon, and has kept the acknowledged bytes.
 fn works_again(file: &File, seed: u64) {
     let mut bytes = vec![0; LEN];
     until("the file works again", || file.read_exact_at(&mut bytes, 0).ok());
@@ -103,7 +103,7 @@ fn a_node_behind_a_cut_link_is_named_in_time_and_works_when_it_is_back() {
 }
 
 #[test]
-fn a_node_that_hangs_disturbs_nobody_and_is_reported() {
+fn a_node_that_hangs_delays_no_other_request_and_is_reported() {
     let Some(lab) = Lab::start() else { return };
     let cluster = lab.cluster();
     let files = files(&cluster);
@@ -132,7 +132,7 @@ fn a_node_that_hangs_disturbs_nobody_and_is_reported() {
         for other in (0..NAMES.len()).filter(|other| *other != paused) {
             works(&files[other], other as u64);
         }
-        // What was asked of the node meanwhile is done when it goes on.
+        // A request sent to the paused node is done when the node goes on.
         let bytes = pattern(paused as u64, 0, LEN);
         let write = files[paused].start_write_at(bytes, 0).unwrap();
         assert!(!write.is_done());

@@ -6,12 +6,12 @@ use pario::{Access, Cluster, File};
 use pario_proto::{Failure, GRANT_LIFETIME_EPOCHS, Opened, Reply};
 
 use super::lab::{Lab, NAMES, until};
-use crate::ways::raw_client::{expired, part, revoked, works};
+use crate::sites::raw_client::{expired, part, revoked, works};
 
 /// Epochs after which a grant has expired.
 const LIFETIME: u64 = GRANT_LIFETIME_EPOCHS + 1;
 
-/// A file on the first disk of a node, with something in it, that everybody may read.
+/// A file on the first disk of a node, with something in it, that all users may read.
 pub fn create_at(cluster: &Cluster, node: usize, path: &str) -> File {
     let disk = format!("{}/disk0", NAMES[node]);
     let options = cluster.options().read(true).write(true).create_new(true).disks([disk]);
@@ -20,7 +20,7 @@ pub fn create_at(cluster: &Cluster, node: usize, path: &str) -> File {
     file
 }
 
-/// What user 1000 gets for a file.
+/// The reply to user 1000 for a file.
 fn open_as_user(lab: &Lab, path: &str) -> Opened {
     lab.raw_client(0, 1000).open(path, Access::READ).unwrap()
 }

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use crate::ways::raw_client::RawClient;
 use pario::{Cluster, ClusterOptions};
 use pario_net::Key;
 use pario_proto::FileId;
@@ -20,13 +19,15 @@ use pario_server::config::{Config, DiskConfig, NodeConfig, ShortCut};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
-/// What starts soon is there by then, also on a busy machine.
+use crate::sites::raw_client::RawClient;
+
+/// The time within which processes start, also on a busy machine.
 pub const SOON: Duration = Duration::from_secs(20);
-/// A failure must be known after so long.
+/// A failure must be reported within this time.
 pub const IN_TIME: Duration = Duration::from_secs(2);
-/// What must be done within [`IN_TIME`] is done by then, on a machine that has other things to do.
+/// The limit for calls that must end within [`IN_TIME`], with an allowance for a busy machine.
 pub const ALLOWED: Duration = Duration::from_millis(2_500);
-/// The names of nodes, in order. The first keeps the names.
+/// The names of the nodes, in order. The first is the interface node.
 pub const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
 
 /// Tells a process that was started again which node it is: number, nodes, disks each, directory.
@@ -48,7 +49,7 @@ pub struct Lab {
     said: Vec<Option<mpsc::Receiver<String>>>,
     /// An image of a file system in place of the first disk of a node.
     image: Option<(usize, PathBuf)>,
-    /// What gives a node a clock of its own.
+    /// The library that gives a node a clock of its own.
     clock_library: Option<PathBuf>,
     home: fs::File,
 }
@@ -67,7 +68,7 @@ impl Lab {
         Some(lab)
     }
 
-    /// The same; the first disk of a node is a file system of its own, of so many MiB.
+    /// Starts a lab in which the first disk of a node is a file system of `size_mib` MiB.
     pub fn start_with_small_disk(node: usize, size_mib: u64) -> Option<Self> {
         let mut lab = Self::lay_out_with_small_disk(node, size_mib)?;
         lab.start_all();
@@ -170,7 +171,7 @@ impl Lab {
         }
         let mut clock = String::new();
         if let Some(library) = &self.clock_library {
-            // Only the time of day: how long something takes is told by a clock that nobody sets.
+            // Only the time of day: durations come from the monotonic clock, which stays true.
             clock = format!(
                 "env LD_PRELOAD={} FAKETIME_TIMESTAMP_FILE={} FAKETIME_NO_CACHE=1 \
                  FAKETIME_DONT_FAKE_MONOTONIC=1 DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1 \
@@ -285,15 +286,15 @@ impl Lab {
         entries.any(|entry| entry.unwrap().file_name().to_string_lossy().contains(&name))
     }
 
-    /// The small disk takes no writes until what comes back is dropped.
+    /// Blocks writes to the small disk until the result is dropped.
     pub fn stall_small_disk(&self) -> Stalled {
         let (node, _) = self.image.as_ref().expect("there is one");
         let disk = self.seen_by_node(*node, &disk_path(self.dir.path(), *node, 0));
         Stalled::new(&disk)
     }
 
-    /// The small disk takes so many bytes per second until what comes back is dropped; nothing
-    /// where the system cannot do that.
+    /// Limits the small disk to `bytes_per_second` until the result is dropped; `None` where the
+    /// system cannot do that.
     pub fn throttle_small_disk(&self, bytes_per_second: u64) -> Option<Throttled> {
         let (node, _) = self.image.as_ref().expect("there is one");
         let id = self.nodes[*node].as_ref().expect("it runs").id();
@@ -311,7 +312,7 @@ impl Lab {
         }
     }
 
-    /// A path in the eyes of a node, which has mounted things that nobody else sees.
+    /// A path as a node sees it, which has mounts of its own.
     fn seen_by_node(&self, node: usize, path: &Path) -> PathBuf {
         let id = self.nodes[node].as_ref().expect("it runs").id();
         Path::new(&format!("/proc/{id}/root")).join(path.strip_prefix("/").unwrap())
@@ -555,7 +556,7 @@ pub fn pattern(seed: u64, offset: u64, len: usize) -> Vec<u8> {
     (0..len as u64 / 8).flat_map(|number| word(offset / 8 + number).to_le_bytes()).collect()
 }
 
-/// That something fails in time, with the name of whom it is about.
+/// Asserts that a call fails in time with an error that contains a name.
 #[track_caller]
 pub fn fails_in_time<T>(name: &str, call: impl FnOnce() -> Result<T, pario::Error>) -> Duration {
     let began = Instant::now();
@@ -566,7 +567,7 @@ pub fn fails_in_time<T>(name: &str, call: impl FnOnce() -> Result<T, pario::Erro
     took
 }
 
-/// That something succeeds, and is not held up by anybody.
+/// Asserts that `work` succeeds without delay.
 #[track_caller]
 pub fn at_once<T>(what: &str, work: impl FnOnce() -> Result<T, pario::Error>) -> T {
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Creates and deletes whose node dies half way, and clocks that jump.
+//! Creates and deletes during which a node is killed, and clocks that jump.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,19 +13,19 @@ use super::lab::{Lab, NAMES, is_heavy, until};
 pub const LOOK: CheckRequest =
     CheckRequest { depth: CheckDepth::Everything, is_repair: false, is_rebuild: false };
 
-/// What is known of a name.
+/// The known state of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     There,
     Gone,
-    /// The call that would have told has failed.
+    /// The last call has failed.
     Unsure,
 }
 
-/// Creates and deletes names of its own until it is told to stop.
+/// Creates and deletes names of its own until `is_over` is set.
 fn storm(
     cluster: &Cluster,
-    who: usize,
+    client: usize,
     seed: u64,
     is_over: &AtomicBool,
     acknowledged: &AtomicU64,
@@ -33,7 +33,7 @@ fn storm(
     let mut random = fastrand::Rng::with_seed(seed);
     let mut known = BTreeMap::new();
     while !is_over.load(Ordering::SeqCst) {
-        let name = format!("{who}-{}", random.u32(..40));
+        let name = format!("{client}-{}", random.u32(..40));
         let path = format!("/storm/{name}");
         let is_there = known.get(&name).copied().unwrap_or(Known::Gone) != Known::Gone;
         let done = if is_there {
@@ -67,7 +67,7 @@ fn storm(
 }
 
 #[test]
-fn creates_and_deletes_are_whole_or_not_at_all_whoever_dies() {
+fn creates_and_deletes_are_whole_or_not_at_all_when_any_node_dies() {
     let Some(mut lab) = Lab::start() else { return };
     let clients: Vec<Cluster> = (0..3).map(|_| lab.cluster()).collect();
     clients[0].make_directory("/storm").unwrap();
@@ -79,11 +79,11 @@ fn creates_and_deletes_are_whole_or_not_at_all_whoever_dies() {
         let (is_over, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
         let known = Mutex::new(BTreeMap::new());
         std::thread::scope(|scope| {
-            for (who, cluster) in clients.iter().enumerate() {
-                let (seed, who) = (random.u64(..), who + 10 * round);
+            for (client, cluster) in clients.iter().enumerate() {
+                let (seed, client) = (random.u64(..), client + 10 * round);
                 let (is_over, acknowledged, known) = (&is_over, &acknowledged, &known);
                 scope.spawn(move || {
-                    let mine = storm(cluster, who, seed, is_over, acknowledged);
+                    let mine = storm(cluster, client, seed, is_over, acknowledged);
                     known.lock().unwrap().extend(mine);
                 });
             }
@@ -112,7 +112,7 @@ fn creates_and_deletes_are_whole_or_not_at_all_whoever_dies() {
                 Known::Unsure => {}
             }
         }
-        // A file that is there is whole; what was deleted, or created only in part, vanishes.
+        // An existing file is whole; deleted and partly created files vanish.
         until("what is half done is finished", || {
             let report = cluster.check(LOOK).unwrap();
             let is_half =
@@ -153,7 +153,7 @@ fn ids_are_new_and_nothing_is_lost_when_the_clock_jumps() {
 
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("namespace.redb");
-    let who = Identity { uid: 0, gids: vec![0] };
+    let root = Identity { uid: 0, gids: vec![0] };
     let year_s: u64 = 365 * 86_400;
     let jumps = [56 * year_s, 30 * year_s, 0, 80 * year_s, 56 * year_s, 56 * year_s];
     let mut ids: BTreeSet<FileId> = BTreeSet::new();
@@ -164,24 +164,24 @@ fn ids_are_new_and_nothing_is_lost_when_the_clock_jumps() {
             move || now_ns.load(Ordering::SeqCst)
         });
         let store = RedbStore::open(&path).unwrap();
-        let namespace = Namespace::open(Arc::new(store), "alpha", &who, clock).unwrap();
+        let namespace = Namespace::open(Arc::new(store), "alpha", &root, clock).unwrap();
         for step in 0..20_u64 {
             // It goes back while the node runs as well.
             now_ns.store((seconds * 1_000_000_000).saturating_sub(step << 40), Ordering::SeqCst);
             assert!(ids.insert(namespace.new_file_id()), "an id was used twice");
             let made = FilePath::new(&format!("/{start}-{step}")).unwrap();
             let (send, receive) = std::sync::mpsc::channel();
-            namespace.make_directory(who.clone(), made.clone(), 0o755, move |made| {
+            namespace.make_directory(root.clone(), made.clone(), 0o755, move |made| {
                 send.send(made.map(|_| ())).unwrap();
             });
             receive.recv().unwrap().unwrap();
-            let record = namespace.lookup(&who, &made, Access::LOOK).unwrap();
+            let record = namespace.lookup(&root, &made, Access::LOOK).unwrap();
             assert!(ids.insert(record.id), "an id was used twice");
         }
         for start in 0..=start {
             for step in 0..20 {
                 let path = FilePath::new(&format!("/{start}-{step}")).unwrap();
-                let found = namespace.lookup(&who, &path, Access::LOOK);
+                let found = namespace.lookup(&root, &path, Access::LOOK);
                 assert!(found.is_ok(), "what was acknowledged is gone: {found:?}");
             }
         }

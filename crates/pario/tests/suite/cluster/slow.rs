@@ -1,4 +1,4 @@
-//! A disk that stalls, and one that is slow: who needs it waits, and nobody else.
+//! A disk that stalls, and one that is slow: only requests that need the disk wait.
 
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,7 @@ fn others_go_on(lab: &Lab, cluster: &Cluster, others: &[File], round: usize) {
     }
 }
 
-fn a_stalled_disk_holds_up_nobody_else(node: usize) {
+fn a_stalled_disk_delays_no_other_request(node: usize) {
     let Some(lab) = Lab::start_with_small_disk(node, 64) else { return };
     let cluster = lab.cluster();
     let stalled_disk = format!("{}/disk0", NAMES[node]);
@@ -83,7 +83,7 @@ fn a_stalled_disk_holds_up_nobody_else(node: usize) {
         let sync = scope.spawn(|| file.sync());
         others_go_on(&lab, &cluster, &others, 0);
 
-        // What is to be removed there is removed later, and all else at once.
+        // The node deletes subfiles on that disk later, and all others at once.
         at_once("deleting what is on the disk", || cluster.remove("/deleted"));
         assert!(lab.has_subfile(node, 1, gone_id));
         at_once("deleting", || cluster.remove("/gone"));
@@ -129,7 +129,7 @@ fn a_stalled_disk_holds_up_nobody_else(node: usize) {
     file.read_exact_at(&mut bytes, 2 * LEN_BYTES).unwrap();
     assert!(bytes == pattern(7, 0, 40_000), "what was acknowledged is gone");
     at_once("syncing", || file.sync());
-    until("what was deleted meanwhile is gone", || {
+    until("the files deleted during the stall are gone", || {
         let report = cluster.check(LOOK).unwrap();
         report.findings.is_empty().then_some(())
     });
@@ -137,17 +137,17 @@ fn a_stalled_disk_holds_up_nobody_else(node: usize) {
 }
 
 #[test]
-fn a_stalled_disk_of_a_node_holds_up_nobody_else() {
-    a_stalled_disk_holds_up_nobody_else(1);
+fn a_stalled_disk_of_a_node_delays_no_other_request() {
+    a_stalled_disk_delays_no_other_request(1);
 }
 
 #[test]
-fn a_stalled_disk_of_the_interface_node_holds_up_nobody_else() {
-    a_stalled_disk_holds_up_nobody_else(0);
+fn a_stalled_disk_of_the_interface_node_delays_no_other_request() {
+    a_stalled_disk_delays_no_other_request(0);
 }
 
 #[test]
-fn a_slow_disk_takes_its_time_and_nobody_elses() {
+fn a_slow_disk_delays_no_other_request() {
     const BYTES_PER_SECOND: u64 = 2 << 20;
     const PIECES: u64 = 32;
     let Some(lab) = Lab::start_with_small_disk(1, 64) else { return };
@@ -173,7 +173,7 @@ fn a_slow_disk_takes_its_time_and_nobody_elses() {
             round += 1;
         }
         let took = copy.join().unwrap();
-        eprintln!("8 MiB and a sync took {took:?}; meanwhile {round} rounds of everything else");
+        eprintln!("8 MiB and a sync took {took:?}, during {round} rounds of everything else");
         let least = Duration::from_secs(PIECES * LEN_BYTES / BYTES_PER_SECOND / 2);
         assert!(took > least, "the disk was not slow: {took:?}");
         assert!(took < SOON && round > 2, "{took:?}, {round} rounds");
@@ -186,7 +186,7 @@ fn a_slow_disk_takes_its_time_and_nobody_elses() {
 }
 
 #[test]
-fn a_stalled_disk_holds_up_nobody_who_wants_descriptors_of_others() {
+fn a_stalled_disk_delays_no_client_that_wants_descriptors_of_others() {
     let dir = tempfile::tempdir().unwrap();
     let Some(image) = make_image(dir.path(), 64) else { return };
     let config = Config::alone(dir.path());
@@ -224,7 +224,7 @@ fn a_stalled_disk_holds_up_nobody_who_wants_descriptors_of_others() {
                 at_once("writing", || other.write_at(&pattern(2, 0, LEN), 0));
             }
         });
-        // Who waits for descriptors waits without a limit: the disk must go on if this fails.
+        // A request for descriptors has no time limit: the disk must go on if this fails.
         until("others have theirs", || others.is_finished().then_some(()));
         others.join().unwrap();
         assert!(held_up.iter().all(|thread| !thread.is_finished()), "the disk takes no writes");

@@ -1,4 +1,4 @@
-//! A disk without room: who needs it is told so, by its name, and nobody else is disturbed.
+//! A full disk: requests that need it fail and name it; all others succeed.
 
 use pario::{Cluster, File};
 

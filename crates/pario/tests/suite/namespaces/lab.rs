@@ -13,7 +13,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// So many machines; nothing where that is impossible.
+    /// Creates `machines` namespaces; `None` where the system does not allow that.
     pub fn new(machines: u32) -> Option<Self> {
         static LAST: AtomicU32 = AtomicU32::new(0);
         let number = LAST.fetch_add(1, Ordering::Relaxed);
@@ -57,7 +57,7 @@ impl Lab {
         rank % self.machines
     }
 
-    /// Where machines meet: at the first one.
+    /// The rendezvous of the machines, on the first one.
     pub fn meeting(&self) -> SocketAddr {
         SocketAddr::new(host(0).into(), PORT)
     }

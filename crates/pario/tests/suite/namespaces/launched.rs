@@ -41,7 +41,7 @@ fn be_node(listen: SocketAddr, dir: &Path) {
     config.nodes[0].socket = dir.join("socket");
     let node = Node::start(&config, &config.nodes[0].name).unwrap();
     println!("READY");
-    // It lives as long as who has started it.
+    // The node lives as long as its parent process.
     let stopper = node.stopper();
     std::thread::spawn(move || {
         let _ = std::io::stdin().read(&mut [0]);
@@ -240,7 +240,7 @@ fn open_mpi_says_that_there_are_machines_and_a_node_where_they_are() {
 }
 
 #[test]
-fn without_a_place_to_meet_the_ways_to_one_are_told() {
+fn without_a_rendezvous_the_error_says_how_to_set_one() {
     let (Some(site), true) = (Site::new(2), has_open_mpi()) else { return };
     let output = site.as_rank(&mut site.open_mpi(), 1);
     let wrong = String::from_utf8_lossy(&output.stderr);

@@ -1,6 +1,6 @@
 //! Teams whose ranks are on machines of their own, as far as the network goes: processes in network
-//! namespaces, joined by cables and a switch. What they do is compared with one program that does
-//! the same alone.
+//! namespaces, joined by cables and a switch. The results are compared with one sequential
+//! program.
 
 mod lab;
 mod launched;
@@ -8,12 +8,13 @@ mod program;
 
 use std::process::Command;
 
+use pario_team::{Key, MultiMachine, TeamOptions};
+
 use self::lab::Lab;
 use crate::ranks::new_job;
 use crate::ranks::process::{self, Process, Role, played};
-use pario_team::{Key, MultiMachine, TeamOptions};
 
-/// Plays a rank; without a job it has nothing to do.
+/// Runs a rank. It does nothing unless a test has started it as one.
 #[test]
 fn other_process() {
     let Some((team, doing)) = played() else { return };
@@ -55,9 +56,9 @@ fn random_programs_do_what_one_program_does() {
     }
 }
 
-/// Of machines with one rank each: it is the captain, and that of the first machine is the host.
+/// Every machine has one rank, its leader; the leader of the first machine is the team coordinator.
 #[test]
-fn a_captain_that_is_killed_is_named_to_all() {
+fn a_killed_machine_leader_is_named_to_all() {
     for victim in 0..3 {
         let Some(lab) = Lab::new(3) else { return };
         let dir = tempfile::tempdir().unwrap();

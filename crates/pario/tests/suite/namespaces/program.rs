@@ -15,7 +15,7 @@ const NUMBERS: usize = 40_000;
 /// Bytes of the record.
 const RECORD: usize = 3_000_000;
 
-/// What the ranks have in common.
+/// The objects that the ranks share.
 struct Common<'a> {
     team: &'a Team,
     segments: Segments,
@@ -24,7 +24,7 @@ struct Common<'a> {
     record: RecordId,
 }
 
-/// The same as one program has it.
+/// The same objects in a sequential program.
 struct Model {
     segments: Vec<Vec<u8>>,
     array: Vec<i64>,
@@ -69,7 +69,7 @@ fn some_bytes(random: &mut Rng, len: usize) -> Vec<u8> {
     std::iter::repeat_with(|| random.u8(..)).take(len).collect()
 }
 
-/// One thing that one rank does, or all together. Everybody draws the same numbers.
+/// One step of one rank, or of all ranks at once. All ranks draw the same random numbers.
 fn step(common: &Common<'_>, model: &mut Model, random: &mut Rng) {
     let Common { team, segments, array, file, record } = common;
     let is_mine = random.u32(..team.size()) == team.rank();
@@ -127,7 +127,7 @@ fn step(common: &Common<'_>, model: &mut Model, random: &mut Rng) {
             let said = some_bytes(random, len);
             let mut bytes = if team.rank() == root { said.clone() } else { vec![0; said.len()] };
             team.broadcast(root, &mut bytes).unwrap();
-            assert!(bytes == said, "what rank {root} has told");
+            assert!(bytes == said, "the broadcast of rank {root}");
         }
         _ => {
             let mut sums = [u64::from(team.rank()), 1];

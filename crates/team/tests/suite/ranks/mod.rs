@@ -18,22 +18,23 @@ pub fn new_job() -> String {
     format!("test {number} of process {}", std::process::id())
 }
 
-/// How ranks are spread over machines.
+/// The distribution of ranks over machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machines {
-    /// All on one.
+    /// All ranks on one.
     One,
-    /// So many on each, one after the other.
+    /// This many consecutive ranks on each.
     Of(u32),
-    /// In turn on this many.
+    /// Round robin over this many.
     InTurn(u32),
 }
 
+/// The distributions that tests run with.
 pub const EVERY_WAY: [Machines; 4] =
     [Machines::One, Machines::Of(2), Machines::InTurn(3), Machines::Of(1)];
 
 impl Machines {
-    /// How each rank of a team meets the others.
+    /// The options with which each rank of a team finds the others.
     pub fn options(self) -> impl Fn(u32) -> TeamOptions {
         // Each process has its own addresses of loopback.
         let process = std::process::id().to_le_bytes();

@@ -21,12 +21,12 @@ pub struct Process {
     lines: BufReader<ChildStdout>,
 }
 
-/// What a process is to play.
+/// The rank that a process runs.
 pub struct Role<'a> {
     pub job: &'a str,
     pub size: u32,
     pub rank: u32,
-    /// What it is to do there.
+    /// The activity of the rank.
     pub doing: &'a str,
 }
 
@@ -36,7 +36,7 @@ impl Process {
         Self::start_by(Command::new(std::env::current_exe().unwrap()), test, role, options)
     }
 
-    /// The same by a command that starts this binary.
+    /// Starts the rank by a command that starts this binary.
     pub fn start_by(
         mut command: Command,
         test: &str,
@@ -83,8 +83,8 @@ impl Drop for Process {
     }
 }
 
-/// Kills one of some ranks once all have said that they are ready. The others hear who it was in time,
-/// and end well.
+/// Kills one rank once all have reported that they are ready. The errors of the others name it in
+/// time, and they exit with success.
 pub fn lose(mut ranks: Vec<Process>, victim: usize, what: &str) {
     for rank in &mut ranks {
         assert_eq!(rank.hear(), "ready");
@@ -100,7 +100,7 @@ pub fn lose(mut ranks: Vec<Process>, victim: usize, what: &str) {
     assert!(killed.elapsed() < IN_TIME, "{what}: {:?}", killed.elapsed());
 }
 
-/// What this process is to play, if it is: the team, and what to do there.
+/// Joins the team if this process was started as a rank; returns the team and the activity.
 pub fn played() -> Option<(Team, String)> {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let job = variable(JOB);

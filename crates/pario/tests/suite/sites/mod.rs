@@ -1,8 +1,7 @@
-//! A cluster to test with, in every way in which a client can be connected to one.
+//! Clusters for tests, one for each transport between a client and its nodes.
 //!
-//! A test calls [`in_every_way`] with what it does; that runs in an embedded cluster, over a Unix
-//! socket with and without the short cut, over TCP with a key, and with two nodes in two processes
-//! that are reached over TCP.
+//! [`over_every_transport`] runs a test in an embedded cluster, over a Unix socket with and without
+//! the short cut, over TCP with a key, and with two nodes in two processes over TCP.
 
 pub mod operations;
 pub mod raw_client;
@@ -21,27 +20,34 @@ use pario_server::config::{Config, DiskConfig, NodeConfig, ShortCut};
 use pario_server::{MissingNamespace, Node};
 use tempfile::TempDir;
 
-/// How a client is connected.
+/// The connection between a client and its nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// Everything is in one process.
+pub enum Transport {
+    /// None: client and node are in one process.
     Embedded,
-    /// Over a Unix socket; the client reads and writes subfiles itself.
+    /// A Unix socket; the client reads and writes subfiles itself.
     ShortCut,
-    /// Over a Unix socket only.
+    /// A Unix socket; all bytes go through it.
     Socket,
-    /// Over TCP with a key.
+    /// TCP with a key.
     Tcp,
-    /// Two nodes in two processes, over TCP with a key.
+    /// TCP with a key, to two nodes in two processes.
     TwoNodes,
 }
 
-pub const WAYS: [Way; 5] = [Way::Embedded, Way::ShortCut, Way::Socket, Way::Tcp, Way::TwoNodes];
+/// All transports.
+pub const TRANSPORTS: [Transport; 5] = [
+    Transport::Embedded,
+    Transport::ShortCut,
+    Transport::Socket,
+    Transport::Tcp,
+    Transport::TwoNodes,
+];
 
 /// A cluster with four disks and a client of it. Fields are dropped in order: clients first.
 pub struct Site {
     pub cluster: Cluster,
-    pub way: Way,
+    pub transport: Transport,
     address: String,
     options: ClusterOptions,
     pub nodes: Vec<Node>,
@@ -49,54 +55,61 @@ pub struct Site {
     pub dir: TempDir,
 }
 
-/// Runs a test in every way.
-pub fn in_every_way(test: impl Fn(&Site)) {
-    for way in WAYS {
-        println!("{way:?}");
-        test(&Site::new(way));
+/// Runs a test over every transport, each with a new cluster.
+pub fn over_every_transport(test: impl Fn(&Site)) {
+    for transport in TRANSPORTS {
+        println!("{transport:?}");
+        test(&Site::new(transport));
     }
 }
 
 impl Site {
-    pub fn new(way: Way) -> Self {
+    pub fn new(transport: Transport) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        match way {
-            Way::Embedded => {
+        match transport {
+            Transport::Embedded => {
                 let options = ClusterOptions { short_cut: Some(true), ..Default::default() };
                 let cluster = Cluster::embedded_with(dir.path(), options.clone()).unwrap();
                 let address = String::new();
-                Self { cluster, way, address, options, nodes: vec![], child: None, dir }
+                Self { cluster, transport, address, options, nodes: vec![], child: None, dir }
             }
-            Way::ShortCut | Way::Socket => {
+            Transport::ShortCut | Transport::Socket => {
                 let config = alone(dir.path());
                 let node = Node::start(&config, "local").unwrap();
-                let short_cut = Some(way == Way::ShortCut);
+                let short_cut = Some(transport == Transport::ShortCut);
                 let options = ClusterOptions { short_cut, ..Default::default() };
                 let address = format!("unix:{}", config.nodes[0].socket.display());
-                Self::connected(way, address, options, vec![node], None, dir)
+                Self::connected(transport, address, options, vec![node], None, dir)
             }
-            Way::Tcp => {
+            Transport::Tcp => {
                 let mut config = alone(dir.path());
                 config.key_file = Some(write_key(dir.path()));
                 config.nodes[0].listen = Some(any_port());
                 let node = Node::start(&config, "local").unwrap();
                 let address = format!("tcp:{}", tcp_of(&node.address()));
-                Self::connected(way, address, key_options(dir.path()), vec![node], None, dir)
+                Self::connected(transport, address, key_options(dir.path()), vec![node], None, dir)
             }
-            Way::TwoNodes => {
+            Transport::TwoNodes => {
                 write_key(dir.path());
                 let node = Node::start(&two_nodes(dir.path(), any_port()), "a").unwrap();
                 let first = tcp_of(&node.address());
                 let child = NodeProcess::start(dir.path(), "b", Some(first));
                 child.only_tcp();
                 let address = format!("tcp:{first}");
-                Self::connected(way, address, key_options(dir.path()), vec![node], Some(child), dir)
+                Self::connected(
+                    transport,
+                    address,
+                    key_options(dir.path()),
+                    vec![node],
+                    Some(child),
+                    dir,
+                )
             }
         }
     }
 
     fn connected(
-        way: Way,
+        transport: Transport,
         address: String,
         options: ClusterOptions,
         nodes: Vec<Node>,
@@ -104,16 +117,16 @@ impl Site {
         dir: TempDir,
     ) -> Self {
         let cluster = connect_when_complete(&address, &options);
-        Self { cluster, way, address, options, nodes, child, dir }
+        Self { cluster, transport, address, options, nodes, child, dir }
     }
 
-    /// The same, and every node can do what the tests want to have done with extents.
-    pub fn with_operations(way: Way) -> Self {
-        let site = Self::new(way);
+    /// Creates a site whose nodes know the operations of the tests.
+    pub fn with_operations(transport: Transport) -> Self {
+        let site = Self::new(transport);
         for node in &site.nodes {
             operations::add_to(node.operations());
         }
-        if way == Way::Embedded {
+        if transport == Transport::Embedded {
             let registry = pario::operation::OperationRegistry::new();
             operations::add_to(&registry);
             for name in registry.names() {
@@ -123,9 +136,9 @@ impl Site {
         site
     }
 
-    /// Another client; an embedded cluster has only one.
+    /// Connects another client; an embedded cluster has only one, which this returns.
     pub fn another(&self) -> Cluster {
-        if self.way == Way::Embedded {
+        if self.transport == Transport::Embedded {
             return self.cluster.clone();
         }
         Cluster::connect_with(&self.address, self.options.clone()).unwrap()
@@ -140,15 +153,15 @@ impl Site {
 
     /// The directories of all disks, in the same order.
     pub fn disk_directories(&self) -> Vec<PathBuf> {
-        match self.way {
-            Way::TwoNodes => ["a/disk0", "a/disk1", "b/disk0", "b/disk1"]
+        match self.transport {
+            Transport::TwoNodes => ["a/disk0", "a/disk1", "b/disk0", "b/disk1"]
                 .map(|disk| self.dir.path().join(disk))
                 .to_vec(),
             _ => (0..4).map(|n| self.dir.path().join(format!("disk{n}"))).collect(),
         }
     }
 
-    /// How many subfiles there are on all disks.
+    /// Counts the subfiles on all disks.
     pub fn subfiles(&self) -> usize {
         let is_subfile = |name: &str| name.ends_with(".flat") || name.ends_with(".extents");
         let count = |dir: &PathBuf| {
@@ -158,7 +171,7 @@ impl Site {
         self.disk_directories().iter().map(count).sum()
     }
 
-    /// The status of the node that keeps the names.
+    /// Fetches the status of the interface node.
     pub fn status(&self) -> NodeStatus {
         interface_status(&self.cluster)
     }
@@ -169,13 +182,13 @@ impl Site {
     }
 }
 
-/// The status of the node that keeps the names.
+/// Fetches the status of the interface node.
 pub fn interface_status(cluster: &Cluster) -> NodeStatus {
     let number = cluster.map().interface as usize;
     cluster.status(Duration::from_secs(10)).swap_remove(number).1.unwrap()
 }
 
-/// Says that it is over when it is dropped, also by a panic, so that other threads do not go on.
+/// Sets a flag when it is dropped, also by a panic, so that other threads stop.
 pub struct Over<'a>(pub &'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -184,7 +197,8 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Asks again and again until it is so; each question must take its time by itself.
+/// Repeats a check until it holds, at most 20 s. It does not sleep: the check itself should take
+/// some time.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !is_so() {
@@ -193,11 +207,11 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A client of a cluster in which all nodes have joined.
+/// Connects a client once all nodes have joined the cluster.
 pub fn connect_when_complete(address: &str, options: &ClusterOptions) -> Cluster {
     let mut cluster = Cluster::connect_with(address, options.clone()).unwrap();
     until("all nodes have joined", || {
-        // A node that listens at any port is known by the one it has got when it has joined.
+        // A node that listens at any port has its actual port in the map once it has joined.
         let has_joined = |node: &pario::status::NodeInfo| {
             !node.disks.is_empty() && !node.address.ends_with("127.0.0.1:0")
         };
@@ -221,14 +235,14 @@ pub fn start_over_any_namespace(config: &Config, name: &str) -> Node {
     Node::new().missing_namespace(choice).start(config, name).unwrap()
 }
 
-/// One node whose socket is in the test's own directory.
+/// The configuration of one node whose socket is in the directory of the test.
 pub fn alone(dir: &Path) -> Config {
     let mut config = Config::alone(dir);
     config.nodes[0].socket = dir.join("s");
     config
 }
 
-/// Two nodes with two disks each; the second one listens at any port.
+/// The configuration of two nodes with two disks each; the second one listens at any port.
 pub fn two_nodes(dir: &Path, first: SocketAddr) -> Config {
     let node = |name: &str, listen: SocketAddr| NodeConfig {
         name: name.to_owned(),
@@ -290,7 +304,7 @@ impl NodeProcess {
     pub fn start(dir: &Path, name: &str, first: Option<SocketAddr>) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
-            .args(["--exact", "ways::node_process", "--nocapture"])
+            .args(["--exact", "sites::node_process", "--nocapture"])
             .env(NODE, name)
             .env(DIRECTORY, dir)
             .stdin(Stdio::piped())
@@ -309,18 +323,18 @@ impl NodeProcess {
         Self { process, address, dir: dir.to_owned(), name: name.to_owned() }
     }
 
-    /// Takes its Unix socket away, so that it can be reached over TCP only.
+    /// Removes its Unix socket, so that clients reach it over TCP only.
     pub fn only_tcp(&self) {
         std::fs::remove_file(self.dir.join(format!("{}.s", self.name))).unwrap();
     }
 
-    /// SIGKILL.
+    /// Kills it with SIGKILL.
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
 
-    /// Stops it in order.
+    /// Closes its standard input, so that it stops, and waits for its end.
     pub fn stop(mut self) {
         drop(self.process.stdin.take());
         self.process.wait().unwrap();
@@ -334,7 +348,7 @@ impl Drop for NodeProcess {
     }
 }
 
-/// The node of [`NodeProcess`]; without its variables it is no test and does nothing.
+/// The node of [`NodeProcess`]. It does nothing unless `NodeProcess::start` has set its variables.
 #[test]
 fn node_process() {
     let (Ok(name), Some(dir)) = (std::env::var(NODE), std::env::var_os(DIRECTORY)) else { return };
@@ -349,8 +363,8 @@ fn node_process() {
     };
     let node = Node::start(&config, &name).unwrap();
     operations::add_to(node.operations());
-    // One line in one write: the test runner writes to the same place.
+    // One write for the whole line: the test runner writes to the same standard output.
     std::io::stdout().write_all(format!("@{}\n", node.address()).as_bytes()).unwrap();
-    // Until whoever has started it closes the pipe, or is gone.
+    // The node runs until its parent closes the pipe or ends.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }

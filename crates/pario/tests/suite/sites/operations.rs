@@ -1,4 +1,4 @@
-//! The operations of the nodes of tests.
+//! The operations that the nodes of tests know.
 
 use pario::operation::{
     ExtentBytes, ExtentInput, ExtentOutput, NeighbourRequest, Operation, OperationCall,
@@ -7,7 +7,7 @@ use pario::operation::{
 use pario::operation::{each, fold};
 use pario::{ExtentIndex, ExtentPlacement, SubfileIndex};
 
-/// Adds the operations to those of a node.
+/// Adds the operations to a registry.
 pub fn add_to(registry: &OperationRegistry) {
     registry.add(
         "sum",
@@ -65,7 +65,7 @@ impl Operation for Chain {
     }
 }
 
-/// The placement that follows.
+/// The placement after a placement, over all subfiles in turn.
 pub fn next(place: ExtentPlacement, subfiles: u32) -> ExtentPlacement {
     let subfile = place.subfile.0 + 1;
     ExtentPlacement {
