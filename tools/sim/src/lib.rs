@@ -10,10 +10,11 @@
 //! the file may have.
 //!
 //! *Teams* ([`run_team`]). A run is one to four machines with one to four ranks each, and the links
-//! between their captains and the host, which keep the order and take any time. Boards, host and
-//! captains are the real ones; ranks wait at the board in threads, of which one runs at a time. Ranks join, make rounds and leave; ranks,
-//! captains and the host are killed, links are cut. A model checks the result of each round, why a
-//! wait may fail, what may be news, and that no rank waits for ever.
+//! between the machine leaders and the team coordinator, which keep the order and take any time.
+//! Boards, coordinator, machine reporters and news feeds are the real ones; ranks wait at the board
+//! in threads, of which one runs at a time. Ranks join, make rounds, take locks and leave; ranks,
+//! leaders and the coordinator are killed, links are cut. A model checks the result of each round,
+//! why a wait may fail, what may be news, and that no rank waits for ever.
 #![forbid(unsafe_code)]
 
 mod bytes;

@@ -99,8 +99,8 @@ impl OpenedFile {
         matches!(self.coordination, CoordinationState::Table(_))
     }
 
-    /// Passes a call to the model.
-    pub fn hear(&mut self, ticket: &Ticket, call: &SharedCall) {
+    /// Records a call in the model.
+    pub fn record(&mut self, ticket: &Ticket, call: &SharedCall) {
         let key = ticket.key();
         match call {
             SharedCall::Transfer(transfer) => {
@@ -221,9 +221,7 @@ impl OpenedFile {
         expected: Expected,
     ) -> Result<Expected> {
         let rank = ticket.rank;
-        let place = |range: &AccessRange| {
-            Expected::CoordinationState(range.offset.into(), range.len.into())
-        };
+        let place = |range: &AccessRange| Expected::Range(range.offset.into(), range.len.into());
         Ok(match result {
             Ok(CallOutcome::Done) => Expected::Done,
             Ok(CallOutcome::At(offset)) => Expected::At((*offset).into()),
@@ -242,10 +240,10 @@ impl OpenedFile {
                     // The file may have had fewer bytes than expected.
                     Some(read) => {
                         ensure!(range.len == read.len() as u64, "{range:?} was not read");
-                        let Expected::CoordinationState(_, len) = expected else {
+                        let Expected::Range(_, len) = expected else {
                             return Ok(place(range));
                         };
-                        Expected::CoordinationState(range.offset.into(), len)
+                        Expected::Range(range.offset.into(), len)
                     }
                     None => place(range),
                 }

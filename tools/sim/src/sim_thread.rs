@@ -39,7 +39,7 @@ pub enum Stop<T> {
     Ended(T),
 }
 
-/// What a thread needs from its world.
+/// What a thread requests from the simulator.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Question {
     /// The size of the file.
@@ -51,7 +51,7 @@ pub enum Question {
         /// The number of bytes.
         len: usize,
     },
-    /// It has what it waited for, and keeps it until it gets a reply.
+    /// The thread holds its lock or claim until the simulator replies.
     Hold,
 }
 
@@ -240,7 +240,7 @@ impl SimParker {
         })))
     }
 
-    /// Says which process acts in the thread of the simulator.
+    /// Sets the process that acts in the thread of the simulator.
     pub fn act_as(&self, process: u32) {
         lock(&self.0).process = process;
     }

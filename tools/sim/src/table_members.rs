@@ -59,7 +59,7 @@ enum CallEnd {
     Answer(Result<CallOutcome, CollectiveError>),
     /// Whether the rank was the last to see that all ranks have closed the file.
     Closed(Result<bool, CollectiveError>),
-    /// The rank has released its bytes, or has not got them.
+    /// The rank has released the bytes that it claimed, or its claim has failed.
     Released(Result<(), CollectiveError>),
     /// The bytes of an access for all, and their number.
     Access(Vec<u8>, Result<Result<usize, String>, CollectiveError>),
@@ -148,7 +148,7 @@ impl TableMembers {
         self.calls.iter().filter(waits).map(|call| call.id).collect()
     }
 
-    /// Runs the thread of a call until it stops. Returns what came of it.
+    /// Runs the thread of a call until it stops. Returns its outputs.
     pub fn run(&mut self, id: u64, rng: &mut Rng, file: &Bytes) -> Result<Vec<FileOutput>> {
         let mut outputs = Vec::new();
         let Some(at) = self.calls.iter().position(|call| call.id == id) else {
@@ -181,7 +181,7 @@ impl TableMembers {
         }
     }
 
-    /// Tells the model, before the lock is released, what the table has processed.
+    /// Reports to the model what the table has processed, before the call releases the lock.
     fn notice(&self, call: &mut RunningCall, outputs: &mut Vec<FileOutput>) {
         let CallAtTable::Call(made) = &call.what else { return };
         if call.is_known {
@@ -267,7 +267,7 @@ impl TableMembers {
         OwnerLock::new(&self.memory, CoordinationTable::LOCK_WORD).owner() == Some(rank)
     }
 
-    /// Fails if a rank sleeps whose wait is over: it finds that when its sleep ends by itself.
+    /// Fails if a rank sleeps although its wait is over: this check ends its sleep.
     pub fn check_wake_ups(&mut self) -> Result<()> {
         for call in self.calls.iter_mut().filter(|call| call.asked.is_none()) {
             let rank = call.ticket.rank;

@@ -104,7 +104,7 @@ fn pattern(seed: u64, len: usize) -> Bulk {
     buffer.freeze()
 }
 
-/// Random tokens, random flushes, random sides; what is received is what was sent.
+/// Random tokens, random flushes, random sides: each side receives the tokens of the other one.
 fn random_tokens_arrive_once_in_order(kind: Kind) {
     let lengths = prop_oneof![
         0usize..200,
@@ -267,7 +267,7 @@ fn what_is_gathered_does_not_wait_long(kind: Kind) {
         for number in 0..100 {
             output.send(2 * number).unwrap();
             output.send(2 * number + 1).unwrap();
-            // Neither waits in a port nor flushes, so that only the courier can send.
+            // Neither waits in a port nor flushes, so that only the I/O thread can send.
             let began = Instant::now();
             while input.depth() > 0 && began.elapsed() < SOON {
                 std::hint::spin_loop();

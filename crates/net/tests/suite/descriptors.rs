@@ -20,7 +20,7 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self { path: folder.path().join("door"), _folder: folder }
+        Self { path: folder.path().join("socket"), _folder: folder }
     }
 
     /// A server that passes as many files as requested; each holds its own number.
@@ -71,7 +71,7 @@ fn files_are_given_one_answer_after_the_other() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
     let place = Place::new();
-    let door = place.server();
+    let server = place.server();
     let mut client = DescriptorClient::connect(&place.path).unwrap();
     for count in [0, 1, 600, 253, 254, 506, 2] {
         check(&mut client, count);
@@ -88,10 +88,10 @@ fn files_are_given_one_answer_after_the_other() {
     // Another server cannot listen at the same path, but after this one it can.
     let again = || DescriptorServer::open(&place.path, false, |_, _| Ok((Vec::new(), Vec::new())));
     assert_eq!(again().unwrap_err().kind(), ErrorKind::AddrInUse);
-    drop(door);
+    drop(server);
     assert!(!place.path.exists());
     assert_eq!(client.request(b"1").unwrap_err().kind(), ErrorKind::BrokenPipe);
-    let _door = again().unwrap();
+    let _server = again().unwrap();
     let mut client = DescriptorClient::connect(&place.path).unwrap();
     assert!(client.request(b"").unwrap().unwrap().0.is_empty());
 }
@@ -99,7 +99,7 @@ fn files_are_given_one_answer_after_the_other() {
 #[test]
 fn many_clients_are_served_at_once() {
     let place = Place::new();
-    let _door = place.server();
+    let _server = place.server();
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
@@ -113,7 +113,7 @@ fn many_clients_are_served_at_once() {
 #[test]
 fn callers_that_mean_harm_are_let_go() {
     let place = Place::new();
-    let _door = place.server();
+    let _server = place.server();
     let mut honest = DescriptorClient::connect(&place.path).unwrap();
     check(&mut honest, 1);
 
@@ -166,7 +166,7 @@ fn callers_that_mean_harm_are_let_go() {
 #[test]
 fn the_most_silent_is_displaced_when_many_come() {
     let place = Place::new();
-    let _door = place.server();
+    let _server = place.server();
     let mut honest = DescriptorClient::connect(&place.path).unwrap();
     let mut silent: Vec<UnixStream> = Vec::new();
     for _ in 0..200 {
@@ -185,7 +185,7 @@ fn the_most_silent_is_displaced_when_many_come() {
 #[test]
 fn a_crowd_is_answered() {
     let place = Place::new();
-    let _door = place.server();
+    let _server = place.server();
     std::thread::scope(|scope| {
         for _ in 0..150 {
             scope.spawn(|| check(&mut DescriptorClient::connect(&place.path).unwrap(), 1));
@@ -198,7 +198,7 @@ fn a_crowd_is_answered() {
 #[test]
 fn callers_are_answered_in_turn() {
     let place = Place::new();
-    let _door = place.server();
+    let _server = place.server();
     let mut eager = place.knock();
     eager.write_all(&b"\x01\0\0\x000".repeat(500)).unwrap();
     let mut honest = DescriptorClient::connect(&place.path).unwrap();
@@ -210,9 +210,9 @@ fn callers_are_answered_in_turn() {
 }
 
 #[test]
-fn random_bytes_harm_nobody() {
+fn random_bytes_harm_no_other_client() {
     let place = Place::new();
-    let _door = place.server();
+    let _server = place.server();
     let mut random = fastrand::Rng::with_seed(5);
     let mut honest = DescriptorClient::connect(&place.path).unwrap();
     for _ in 0..200 {

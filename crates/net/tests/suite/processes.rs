@@ -25,7 +25,7 @@ fn start(space: &Space, link: &str) -> Child {
         .unwrap()
 }
 
-/// Echoes until it is told to stop; without an address it has nothing to do.
+/// Echoes until the test sends the stop; without an address it does nothing.
 #[test]
 fn other_process() {
     let (Ok(address), Ok(link)) = (std::env::var(ADDRESS), std::env::var(LINK)) else { return };

@@ -223,8 +223,8 @@ fn a_link_that_is_lost_in_the_middle_of_an_answer_leaves_the_memory_alone() {
     server.join().unwrap();
 }
 
-/// Memory is taken back again and again at arbitrary moments while it is read into; whoever runs
-/// this under a checker of threads sees whether anybody writes to it afterwards.
+/// Memory is taken back again and again at arbitrary moments while the link reads into it. A
+/// thread checker shows whether any thread writes to it afterwards.
 #[test]
 fn taking_back_at_any_moment() {
     let (host, port) = host();
@@ -260,7 +260,7 @@ fn taking_back_at_any_moment() {
 }
 
 /// Bytes that are sent from a file arrive as others do, land as others do, and are zeros where the
-/// file was cut meanwhile.
+/// file was truncated while the link sent it.
 #[test]
 fn answers_come_from_files() {
     for links in [LinkChoice::Unix, LinkChoice::Tcp] {

@@ -73,7 +73,7 @@ fn a_sender_in_the_same_process_is_of_this_user() {
 }
 
 #[test]
-fn nobody_knows_the_user_of_a_sender_over_tcp() {
+fn the_user_of_a_sender_over_tcp_is_unknown() {
     let a = builder("a", LinkChoice::Tcp).host().build().unwrap();
     let b = builder("b", LinkChoice::Tcp).join(&a.address()).build().unwrap();
     check_sender(&a, &b, None);
@@ -118,7 +118,7 @@ fn other_users_come_in_only_where_every_user_is_admitted() {
     for admits in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-        let path = folder.path().join("door");
+        let path = folder.path().join("socket");
         let builder = Space::builder("server").admit_any_user(admits).host();
         let server = builder.listen_unix(&path).build().unwrap();
         std::fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
@@ -141,7 +141,7 @@ fn other_users_come_in_only_where_every_user_is_admitted() {
 fn a_server_of_another_user_is_connected_to_only_with_that_right() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
-    let path = folder.path().join("door");
+    let path = folder.path().join("socket");
     let build = || Space::builder("server").listen_unix(&path).admit_any_user(true).host().build();
     let Some(server) = as_user(ALICE, build) else { return };
     let server = server.unwrap();

@@ -137,7 +137,7 @@ impl Drop for Narrow {
     }
 }
 
-/// Knocks at both doors and says hello.
+/// Connects to both listeners and sends a greeting.
 fn knock(address: &Address) -> (TcpStream, UnixStream) {
     let mut tcp = TcpStream::connect(address.tcp.unwrap()).unwrap();
     tcp.set_read_timeout(Some(SOON)).unwrap();
@@ -160,7 +160,7 @@ fn shortage(begin: Order, end: Order) {
     let before = narrow.order(begin);
     let began = Instant::now();
     let callers: Vec<_> = (0..5).map(|_| knock(&before.address)).collect();
-    // The link stays as it is while they wait: no loss, and no token that nobody sent.
+    // The link stays as it is while they wait: no loss, and no token that the peer did not send.
     let nothing = narrow.reports.recv_timeout(WATCHED).unwrap_err();
     assert!(matches!(nothing, RecvError::Timeout { .. }), "{nothing}");
     let after = narrow.order(Order::Report);

@@ -97,7 +97,8 @@ impl Drop for Process {
 }
 
 fn variable(name: &str) -> String {
-    std::env::var(name).unwrap_or_else(|_| panic!("{name} is set for whoever has a role"))
+    std::env::var(name)
+        .unwrap_or_else(|_| panic!("{name} is not set: a process with a role needs it"))
 }
 
 /// Plays its role; without one it has nothing to do.

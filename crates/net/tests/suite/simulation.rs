@@ -83,7 +83,7 @@ fn a_seed_decides_the_order_between_links() {
 }
 
 #[test]
-fn the_dead_answer_nobody() {
+fn a_killed_space_does_not_reply() {
     let simulation = Simulation::new(3);
     let (a, b) = (simulation.space("a").unwrap(), simulation.space("b").unwrap());
     let input = b.input::<u32>("in").unwrap();

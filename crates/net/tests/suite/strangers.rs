@@ -70,7 +70,7 @@ fn an_over_long_frame_ends_the_link() {
 }
 
 #[test]
-fn who_stops_in_mid_frame_disturbs_nobody() {
+fn a_stranger_that_stops_in_mid_frame_disturbs_no_link() {
     let host = host();
     let talk = Talk::through(&host);
     let mut half = Vec::new();
@@ -177,8 +177,8 @@ fn nothing_listens_to_others_without_a_key() {
     let wide = Space::builder("wide").listen_tcp("0.0.0.0:0".parse().unwrap()).host();
     let error = wide.clone().build().unwrap_err();
     assert!(matches!(error, SpaceError::KeyNeeded { .. }), "{error}");
-    let nobody = Space::builder("nobody").build().unwrap_err();
-    assert!(matches!(nobody, SpaceError::NoDirectory { .. }), "{nobody}");
+    let lone = Space::builder("lone").build().unwrap_err();
+    assert!(matches!(lone, SpaceError::NoDirectory { .. }), "{lone}");
     let empty = Space::builder("").host().build().unwrap_err();
     assert!(matches!(empty, SpaceError::BadName { .. }), "{empty}");
 }

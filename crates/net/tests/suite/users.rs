@@ -67,7 +67,7 @@ fn is_greeted(path: &Path) -> Result<UnixStream, String> {
 #[test]
 fn one_user_has_a_bounded_number_of_links() {
     let folder = public_directory();
-    let path = folder.path().join("door");
+    let path = folder.path().join("socket");
     let options = Options { links_per_user: 5, ..Options::default() };
     let builder = Space::builder("server").listen_unix(&path).admit_any_user(true);
     let server = builder.options(options).host().build().unwrap();
@@ -98,7 +98,7 @@ fn one_user_has_a_bounded_number_of_links() {
 #[test]
 fn a_flood_of_handshakes_displaces_its_own() {
     let folder = public_directory();
-    let path = folder.path().join("door");
+    let path = folder.path().join("socket");
     let server = Space::builder("server").listen_unix(&path).admit_any_user(true).host().build();
     let server = server.unwrap();
     let _port = server.input::<u64>("port").unwrap();
@@ -125,7 +125,7 @@ fn narrow_server() {
     let space = builder.host().build().unwrap();
     let _input = space.input::<u64>("port").unwrap();
     let files = PathBuf::from(format!("{path}-files"));
-    let _door = DescriptorServer::open(&files, true, |_, _| Ok((b"given".to_vec(), Vec::new())));
+    let _server = DescriptorServer::open(&files, true, |_, _| Ok((b"given".to_vec(), Vec::new())));
     println!("@ready");
     let _ = std::io::stdin().read_line(&mut String::new());
 }
@@ -166,7 +166,7 @@ fn one_user_does_not_take_the_descriptors_of_others() {
         return;
     }
     let folder = public_directory();
-    let path = folder.path().join("door");
+    let path = folder.path().join("socket");
     let _server = Server::start(&mut Command::new("env"), NARROW, &path, "users::narrow_server");
     let flood = |uid| {
         as_user(uid, || {
@@ -211,7 +211,7 @@ fn one_user_does_not_take_the_descriptors_of_others() {
 fn callers_for_descriptors_have_places_per_user() {
     let folder = public_directory();
     let path = folder.path().join("files");
-    let _door = DescriptorServer::open(&path, true, |user, _| {
+    let _server = DescriptorServer::open(&path, true, |user, _| {
         Ok((user.uid.to_string().into_bytes(), Vec::new()))
     })
     .unwrap();
@@ -242,7 +242,7 @@ fn callers_for_descriptors_have_places_per_user() {
 #[test]
 fn another_user_cannot_announce_ports() {
     let folder = public_directory();
-    let path = folder.path().join("door");
+    let path = folder.path().join("socket");
     let server = Space::builder("server").listen_unix(&path).admit_any_user(true).host().build();
     let server = server.unwrap();
     let Some(mut peer) = as_user(ALICE, || RawPeer::come_in(connect(&path))) else { return };
@@ -278,7 +278,7 @@ fn a_space_that_listens_nowhere_has_no_listener() {
         return assert!(own.status().unwrap().success());
     }
     let folder = public_directory();
-    let path = folder.path().join("door");
+    let path = folder.path().join("socket");
     let server = Space::builder("server").listen_unix(&path).host().build().unwrap();
     let port =
         pario_net::RpcServer::<Test<u64, u64>>::new(&server, "port", Default::default()).unwrap();
@@ -335,7 +335,7 @@ fn a_peer_of_another_pid_namespace_is_let_in() {
         return;
     }
     let folder = public_directory();
-    let path = folder.path().join("door");
+    let path = folder.path().join("socket");
     let _server = Server::start(
         unshare.args(["--pid", "--fork", "--kill-child"]),
         INNER,

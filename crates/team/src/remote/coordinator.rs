@@ -15,8 +15,8 @@ pub struct TeamCoordinator<M, R> {
     /// The machines, and the ranks that each has.
     machines: BTreeMap<M, MachineState>,
     news: Vec<News>,
-    /// Machines that wait for news after those they know.
-    followers: Vec<(M, u64, R)>,
+    /// The open requests for news, each after the news that the machine knows.
+    news_requests: Vec<(M, u64, R)>,
     /// The machines that have arrived at the round.
     arrived: BTreeMap<M, (Vec<RoundSlot>, R)>,
     /// The ranks that have left or are lost.
@@ -42,7 +42,7 @@ impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
             first: None,
             machines: BTreeMap::new(),
             news: Vec::new(),
-            followers: Vec::new(),
+            news_requests: Vec::new(),
             arrived: BTreeMap::new(),
             ended: Vec::new(),
         }
@@ -59,7 +59,7 @@ impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
             CoordinatorRequest::Join { leader, rank, size } => {
                 self.join(machine, (leader, rank), size, ticket)
             }
-            CoordinatorRequest::Follow { from } => self.follow(machine, from, ticket),
+            CoordinatorRequest::Follow { from } => self.request_news(machine, from, ticket),
             CoordinatorRequest::Round { slots, .. } => self.round(machine, slots, ticket),
             CoordinatorRequest::Report { news } => self.report(news, ticket),
         }
@@ -96,12 +96,12 @@ impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
         replies
     }
 
-    /// Adds a machine that waits for news.
-    pub fn follow(&mut self, machine: M, from: u64, ticket: R) -> CoordinatorReplies<R> {
+    /// Adds the request of a machine for news after the first `from`.
+    pub fn request_news(&mut self, machine: M, from: u64, ticket: R) -> CoordinatorReplies<R> {
         if let Some(known) = self.machines.get_mut(&machine) {
             known.known = from;
         }
-        self.followers.push((machine, from, ticket));
+        self.news_requests.push((machine, from, ticket));
         self.spread()
     }
 
@@ -112,9 +112,9 @@ impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
             return Vec::new();
         }
         let mut arrived = std::mem::take(&mut self.arrived).into_values();
-        let (told, replies): (Vec<_>, Vec<_>) = arrived.by_ref().unzip();
+        let (sent, replies): (Vec<_>, Vec<_>) = arrived.by_ref().unzip();
         let replies = replies.into_iter().enumerate().map(|(number, ticket)| {
-            let others = told.iter().enumerate().filter(|(other, _)| *other != number);
+            let others = sent.iter().enumerate().filter(|(other, _)| *other != number);
             let others = others.flat_map(|(_, slots)| slots.iter().cloned()).collect();
             (ticket, CoordinatorReply::Round(others))
         });
@@ -131,7 +131,7 @@ impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
 
     /// Handles the loss of a machine: its ranks that have not left are lost.
     pub fn gone(&mut self, machine: &M) -> CoordinatorReplies<R> {
-        self.followers.retain(|(follower, ..)| follower != machine);
+        self.news_requests.retain(|(requesting, ..)| requesting != machine);
         self.arrived.remove(machine);
         let ranks = match self.machines.get_mut(machine) {
             Some(machine) => {
@@ -146,16 +146,16 @@ impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
 
     /// Whether all ranks have ended and every machine but this one knows it.
     pub fn is_over(&self, own: &M) -> bool {
-        self.ended.len() == self.size as usize && self.is_heard(own)
+        self.ended.len() == self.size as usize && self.is_known_to_all(own)
     }
 
     /// Whether every machine but this one knows of a loss.
     pub fn is_loss_known(&self, own: &M) -> bool {
-        self.news.iter().any(|one| matches!(one, News::Lost { .. })) && self.is_heard(own)
+        self.news.iter().any(|one| matches!(one, News::Lost { .. })) && self.is_known_to_all(own)
     }
 
     /// Whether every machine but this one knows all news.
-    fn is_heard(&self, own: &M) -> bool {
+    fn is_known_to_all(&self, own: &M) -> bool {
         let all = self.news.len() as u64;
         let mut others = self.machines.iter().filter(|(machine, _)| *machine != own);
         others.all(|(_, machine)| machine.is_gone || machine.known == all)
@@ -176,7 +176,7 @@ impl<M: Ord + Clone, R> TeamCoordinator<M, R> {
     fn spread(&mut self) -> CoordinatorReplies<R> {
         let all = self.news.len() as u64;
         let is_behind = |(_, from, _): &mut (M, u64, R)| *from < all;
-        let behind: Vec<(M, u64, R)> = self.followers.extract_if(.., is_behind).collect();
+        let behind: Vec<(M, u64, R)> = self.news_requests.extract_if(.., is_behind).collect();
         let replies = behind.into_iter().map(|(_, from, ticket)| {
             let from = usize::try_from(from).unwrap_or(self.news.len());
             (ticket, CoordinatorReply::News(self.news[from..].to_vec()))
@@ -211,17 +211,17 @@ mod tests {
         ]
     }
 
-    /// A leader that follows the news, and what it has heard.
+    /// A leader that requests news, and the news that it has received.
     #[derive(Default)]
     struct Leader {
-        heard: Vec<News>,
+        received: Vec<News>,
         round: u32,
         is_waiting: bool,
         is_gone: bool,
     }
 
-    /// Delivers the replies to leaders, which go on following; a ticket is a machine, and whether it
-    /// is to its following.
+    /// Delivers the replies to leaders, which request more news; a ticket is a machine, and whether
+    /// the reply is to its request for news.
     fn play(
         coordinator: &mut TeamCoordinator<usize, (usize, bool)>,
         leaders: &mut [Leader; 3],
@@ -231,10 +231,10 @@ mod tests {
             let leader = &mut leaders[machine];
             match reply {
                 CoordinatorReply::News(news) => {
-                    leader.heard.extend(news);
+                    leader.received.extend(news);
                     if !leader.is_gone {
-                        let from = leader.heard.len() as u64;
-                        replies.extend(coordinator.follow(machine, from, (machine, true)));
+                        let from = leader.received.len() as u64;
+                        replies.extend(coordinator.request_news(machine, from, (machine, true)));
                     }
                 }
                 CoordinatorReply::Round(slots) => {
@@ -242,8 +242,8 @@ mod tests {
                     ranks.sort_unstable();
                     let others = (0..6).filter(|rank| *rank as usize / 2 != machine);
                     assert_eq!(ranks, others.collect::<Vec<_>>());
-                    for told in &slots {
-                        assert_eq!(*told, slot(told.rank, leader.round));
+                    for sent in &slots {
+                        assert_eq!(*sent, slot(sent.rank, leader.round));
                     }
                     leader.round += 1;
                     leader.is_waiting = false;
@@ -269,7 +269,7 @@ mod tests {
                 let replies = coordinator.join(machine, (rank / 2 * 2, rank), 6, (machine, false));
                 play(&mut coordinator, &mut leaders, replies);
                 if rank % 2 == 0 {
-                    let replies = coordinator.follow(machine, 0, (machine, true));
+                    let replies = coordinator.request_news(machine, 0, (machine, true));
                     play(&mut coordinator, &mut leaders, replies);
                 }
             }
@@ -309,8 +309,8 @@ mod tests {
             }
             let here: Vec<&Leader> = leaders.iter().filter(|leader| !leader.is_gone).collect();
             for leader in &here {
-                prop_assert_eq!(&leader.heard, &here[0].heard);
-                let ends = leader.heard.iter().filter(|one| !matches!(one, News::Joined { .. }));
+                prop_assert_eq!(&leader.received, &here[0].received);
+                let ends = leader.received.iter().filter(|one| !matches!(one, News::Joined { .. }));
                 prop_assert_eq!(ends.count(), ended.len());
             }
             prop_assert_eq!(coordinator.is_over(&0), ended.len() == 6);

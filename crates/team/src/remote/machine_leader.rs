@@ -108,8 +108,8 @@ impl MachineLeader {
             coordinator = ask_to_join(&client, member, member.rank).map_err(refused)?;
         }
         leader.serve(member, registry)?;
-        leader.follow(member, coordinator, &client)?;
-        leader.tell(member, &client)?;
+        leader.start_news_feed(member, coordinator, &client)?;
+        leader.start_reporter(member, &client)?;
         let own = member.clone();
         Ok((leader, Box::new(move |rank| ask_to_join(&client, &own, rank).map(drop))))
     }
@@ -148,7 +148,7 @@ impl MachineLeader {
     }
 
     /// Starts the thread that copies news to the board.
-    fn follow(
+    fn start_news_feed(
         &mut self,
         member: &Member,
         coordinator: u32,
@@ -176,7 +176,11 @@ impl MachineLeader {
     }
 
     /// Starts the thread that reports to the coordinator.
-    fn tell(&mut self, member: &Member, client: &CoordinatorClient) -> Result<(), TeamError> {
+    fn start_reporter(
+        &mut self,
+        member: &Member,
+        client: &CoordinatorClient,
+    ) -> Result<(), TeamError> {
         let (board, is_over) = (self.board.clone(), self.is_over.clone());
         let (client, mut reporter) = (client.clone(), MachineReporter::new(member.size));
         self.reporter = Some(spawn("reporter", move || {

@@ -12,7 +12,7 @@ use crate::board::Board;
 /// The reporter of a machine.
 pub struct MachineReporter {
     /// The ranks whose end was reported.
-    told: Vec<bool>,
+    reported: Vec<bool>,
     /// The last reported round.
     sent: Option<u32>,
 }
@@ -20,7 +20,7 @@ pub struct MachineReporter {
 impl MachineReporter {
     /// Creates the reporter of a machine in a team of this size.
     pub fn new(size: u32) -> Self {
-        Self { told: vec![false; size as usize], sent: None }
+        Self { reported: vec![false; size as usize], sent: None }
     }
 
     /// Returns the ends of ranks to report.
@@ -36,7 +36,7 @@ impl MachineReporter {
         news.extend(first.into_iter().chain(left).map(|rank| News::Left { rank, before }));
         news.retain(
             |(News::Joined { rank, .. } | News::Left { rank, .. } | News::Lost { rank })| {
-                !std::mem::replace(&mut self.told[*rank as usize], true)
+                !std::mem::replace(&mut self.reported[*rank as usize], true)
             },
         );
         (!news.is_empty()).then_some(CoordinatorRequest::Report { news })
@@ -103,17 +103,17 @@ mod tests {
         boards[0].lead(true);
         (1..3).for_each(|rank| boards[0].admit(rank));
         boards[0].joined_elsewhere(3, 3);
-        let mut steward = MachineReporter::new(4);
-        assert!(steward.take_ends(&boards[0]).is_none());
+        let mut reporter = MachineReporter::new(4);
+        assert!(reporter.take_ends(&boards[0]).is_none());
         for rank in [2, 0, 3] {
             boards[rank].leave();
         }
         boards[0].on_process_gone(1);
-        let Some(CoordinatorRequest::Report { news }) = steward.take_ends(&boards[0]) else {
+        let Some(CoordinatorRequest::Report { news }) = reporter.take_ends(&boards[0]) else {
             panic!("there are ends to report")
         };
         let left = |rank| News::Left { rank, before: 0 };
         assert_eq!(news, [News::Lost { rank: 1 }, left(2), left(0)]);
-        assert!(steward.take_ends(&boards[0]).is_none());
+        assert!(reporter.take_ends(&boards[0]).is_none());
     }
 }

@@ -38,7 +38,7 @@ pub enum CoordinatorRequest {
         /// How many there are, as it says.
         size: u32,
     },
-    /// Follows the news from this number on; the reply comes when there are some.
+    /// Requests the news from this number on; the coordinator replies when it has some.
     Follow {
         /// The number of known news.
         from: u64,

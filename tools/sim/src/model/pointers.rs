@@ -19,7 +19,7 @@ pub struct Pointers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// Offset and length.
-    CoordinationState(i128, i128),
+    Range(i128, i128),
     /// The offset of the pointer.
     At(i128),
     /// Success without a value.
@@ -44,7 +44,7 @@ impl Pointers {
     /// An access of one rank, at the shared pointer or at the end.
     pub fn transfer(&mut self, rank: u32, transfer: Transfer) -> Expected {
         let placed = self.place(transfer);
-        if let Expected::CoordinationState(from, bytes) = placed {
+        if let Expected::Range(from, bytes) = placed {
             self.own[rank as usize] = from + bytes;
         }
         placed
@@ -61,7 +61,7 @@ impl Pointers {
         if transfer.is_write && bytes > 0 && self.shared > self.end {
             self.end = self.shared;
         }
-        Expected::CoordinationState(from, bytes)
+        Expected::Range(from, bytes)
     }
 
     fn target(&self, seek: Seek) -> i128 {
@@ -86,7 +86,7 @@ impl Pointers {
             return Expected::Refused;
         }
         *own = after;
-        Expected::CoordinationState(from, wanted)
+        Expected::Range(from, wanted)
     }
 
     /// Moves the private pointer of a rank behind bytes that it has read.

@@ -1,4 +1,4 @@
-//! A machine: its board, its captain, and the captain's way to the host.
+//! A machine: its board, its leader, and the leader's link to the coordinator.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,97 +12,100 @@ use pario_team::simulation::{
 
 use crate::sim_thread::SimParker;
 
-/// A machine, and its captain, who does nothing before it is accepted by the host.
-pub struct Machine {
+/// A machine and its leader, which does nothing before the coordinator has accepted it.
+pub struct SimulatedMachine {
     memory: Arc<SharedMemory>,
     /// How its processes wait for each other.
     pub parker: Arc<SimParker>,
     size: u32,
-    /// Which rank the captain is, and which process.
-    pub captain: u32,
-    pub captain_process: usize,
-    pub duty: Duty,
-    /// The board, as the captain sees it.
+    /// The rank and the process of the leader.
+    pub leader: u32,
+    pub leader_process: usize,
+    pub state: LeaderStage,
+    /// The board, as the leader sees it.
     pub board: Board,
-    pub steward: MachineReporter,
-    /// How many of the board's news the steward has seen.
+    pub reporter: MachineReporter,
+    /// The event count of the board at the last look of the reporter.
     pub seen: Option<u32>,
-    /// The steward has looked for ends, and is about to look for a round.
+    /// Whether the reporter has looked for ends, and looks for a round next.
     pub is_looking: bool,
-    /// Once the captain was accepted.
-    pub follower: Option<NewsFeed>,
-    /// What the follower has heard and not noted.
-    pub heard: VecDeque<News>,
-    /// How many news it has noted.
+    /// The news feed, once the coordinator has accepted the leader.
+    pub news_feed: Option<NewsFeed>,
+    /// News that the feed has received and not copied to the board.
+    pub received: VecDeque<News>,
+    /// The number of news on the board.
     pub noted: usize,
-    /// The end of a round that is being written on the board.
+    /// The end of a round that the leader is writing to the board.
     pub ending: Option<RoundEnd>,
-    /// The process about which the host is asked.
-    pub gate: Option<usize>,
-    /// Guests whose connections are closed, which the captain has not noticed.
+    /// The process for which the leader asks the coordinator.
+    pub joining: Option<usize>,
+    /// Ranks whose connections are closed, which the leader has not noticed.
     pub closed: VecDeque<u32>,
-    pub link: Link,
-    /// The host has accepted the captain.
+    pub link: LeaderLink,
+    /// Whether the coordinator has accepted the leader.
     pub has_joined: bool,
-    /// The host has heard that it is gone.
+    /// Whether the coordinator knows that the leader is gone.
     pub is_gone: bool,
-    /// The host has heard that it wants more news, and has told it none since: it knows all.
-    pub is_following: bool,
-    /// Of how many ends the host has told it, and whether of a loss.
-    pub ends_told: u32,
-    pub is_loss_told: bool,
+    /// Whether the coordinator has a request for news and none to send: the leader knows all.
+    pub has_all_news: bool,
+    /// The number of ends that the coordinator has sent to the leader; whether one was a loss.
+    pub ends_reported: u32,
+    pub is_loss_reported: bool,
 }
 
-/// What a captain does.
+/// The state of a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duty {
-    /// It was not started, or waits for the host to accept it.
-    Coming,
+pub enum LeaderStage {
+    /// It was not started, or waits for the coordinator to accept it.
+    Joining,
     Serving,
-    /// It has ended by itself, when it was not needed any more.
+    /// It has ended by itself, when all ranks had left.
     Ended,
-    /// It has ended because not all have come.
+    /// It has ended at the time limit, because not all ranks have come.
     GivenUp,
     Killed,
-    /// The host has not accepted it, or could not.
+    /// The coordinator has refused it, or was lost.
     Refused,
 }
 
-/// What goes between a captain and the host, in order in each direction.
+/// The messages between a leader and the coordinator, in order in each direction.
 #[derive(Default)]
-pub struct Link {
-    pub up: VecDeque<Up>,
-    pub down: VecDeque<Down>,
+pub struct LeaderLink {
+    pub up: VecDeque<ToCoordinator>,
+    pub down: VecDeque<ToLeader>,
     pub is_cut: bool,
 }
 
-/// To the host.
-pub enum Up {
-    Ask(What, CoordinatorRequest),
-    /// The captain is gone.
-    Gone,
+/// A message to the coordinator.
+pub enum ToCoordinator {
+    Request(RequestPurpose, CoordinatorRequest),
+    /// The leader is gone.
+    LeaderGone,
 }
 
-/// From the host.
-pub enum Down {
-    Answer(What, CoordinatorReply),
-    /// The host is gone.
-    Broken,
+/// A message to a leader.
+pub enum ToLeader {
+    Reply(RequestPurpose, CoordinatorReply),
+    /// The coordinator is gone.
+    CoordinatorGone,
 }
 
-/// What a question is about.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// Whether a process may come.
-    Come(usize),
-    Follow,
+pub enum RequestPurpose {
+    /// Lets a process join.
+    Join(usize),
+    /// Requests more news.
+    News,
+    /// Reports a round.
     Round(u32),
-    Tell,
+    /// Reports ranks that have left or are lost.
+    Ends,
 }
 
-impl Machine {
+impl SimulatedMachine {
     pub fn new(
-        (captain, captain_process): (u32, usize),
+        (leader, leader_process): (u32, usize),
         size: u32,
         first_round: u32,
         rng: Rng,
@@ -110,31 +113,31 @@ impl Machine {
         let memory = Arc::new(SharedMemory::new(shape(size))?);
         let parker = SimParker::new(rng);
         memory.set_parker(parker.clone());
-        let board = Board::new(memory.part(0), size, captain);
+        let board = Board::new(memory.part(0), size, leader);
         board.start_at_round(first_round);
         Ok(Self {
             memory,
             parker,
             size,
-            captain,
-            captain_process,
-            duty: Duty::Coming,
+            leader,
+            leader_process,
+            state: LeaderStage::Joining,
             board,
-            steward: MachineReporter::new(size),
+            reporter: MachineReporter::new(size),
             seen: None,
             is_looking: false,
-            follower: None,
-            heard: VecDeque::new(),
+            news_feed: None,
+            received: VecDeque::new(),
             noted: 0,
             ending: None,
-            gate: None,
+            joining: None,
             closed: VecDeque::new(),
-            link: Link::default(),
+            link: LeaderLink::default(),
             has_joined: false,
             is_gone: false,
-            is_following: false,
-            ends_told: 0,
-            is_loss_told: false,
+            has_all_news: false,
+            ends_reported: 0,
+            is_loss_reported: false,
         })
     }
 
@@ -144,91 +147,91 @@ impl Machine {
     }
 
     pub fn is_serving(&self) -> bool {
-        self.duty == Duty::Serving
+        self.state == LeaderStage::Serving
     }
 
-    /// Whether the steward has something to look at.
-    pub fn is_steward_awake(&self) -> bool {
+    /// Whether the reporter has something new to look at.
+    pub fn is_reporter_awake(&self) -> bool {
         self.is_serving() && (self.is_looking || self.seen != Some(self.board.news()))
     }
 
-    /// The steward looks: for ends first, and then for a round.
+    /// Lets the reporter look: for ends first, then for a round.
     pub fn look(&mut self) {
         if !std::mem::replace(&mut self.is_looking, true) {
             self.seen = Some(self.board.news());
-            if let Some(ends) = self.steward.take_ends(&self.board) {
-                self.link.ask(What::Tell, ends);
+            if let Some(ends) = self.reporter.take_ends(&self.board) {
+                self.link.request(RequestPurpose::Ends, ends);
             }
             return;
         }
         self.is_looking = false;
-        if let Some((number, round)) = self.steward.take_round(&self.board) {
-            self.link.ask(What::Round(number), round);
+        if let Some((number, round)) = self.reporter.take_round(&self.board) {
+            self.link.request(RequestPurpose::Round(number), round);
         }
     }
 
-    /// Asks the host for more news.
-    pub fn follow(&mut self) {
-        if let Some(follower) = &self.follower {
-            self.link.ask(What::Follow, follower.request());
+    /// Requests more news from the coordinator.
+    pub fn request_news(&mut self) {
+        if let Some(news_feed) = &self.news_feed {
+            self.link.request(RequestPurpose::News, news_feed.request());
         }
     }
 
-    /// The host tells it news.
-    pub fn is_told(&mut self, news: &[News]) {
-        self.is_following = false;
+    /// Counts the news that the coordinator sends.
+    pub fn receive_news(&mut self, news: &[News]) {
+        self.has_all_news = false;
         let ends = news.iter().filter(|news| !matches!(news, News::Joined { .. })).count();
-        self.ends_told += u32::try_from(ends).unwrap_or(0);
-        self.is_loss_told |= news.iter().any(|news| matches!(news, News::Lost { .. }));
+        self.ends_reported += u32::try_from(ends).unwrap_or(0);
+        self.is_loss_reported |= news.iter().any(|news| matches!(news, News::Lost { .. }));
     }
 }
 
-impl Link {
-    pub fn ask(&mut self, what: What, question: CoordinatorRequest) {
+impl LeaderLink {
+    pub fn request(&mut self, purpose: RequestPurpose, request: CoordinatorRequest) {
         if !self.is_cut {
-            self.up.push_back(Up::Ask(what, question));
+            self.up.push_back(ToCoordinator::Request(purpose, request));
         }
     }
 
-    pub fn answer(&mut self, what: What, answer: CoordinatorReply) {
+    pub fn reply(&mut self, purpose: RequestPurpose, reply: CoordinatorReply) {
         if !self.is_cut {
-            self.down.push_back(Down::Answer(what, answer));
+            self.down.push_back(ToLeader::Reply(purpose, reply));
         }
     }
 
-    /// The captain closes it: all that it has asked is heard before.
+    /// Closes the link by the leader: the coordinator receives all requests first.
     pub fn close(&mut self) {
         if !std::mem::replace(&mut self.is_cut, true) {
-            self.up.push_back(Up::Gone);
+            self.up.push_back(ToCoordinator::LeaderGone);
         }
         self.down.clear();
     }
 
-    /// The captain is killed: some of what it has asked is never heard.
-    pub fn lose_captain(&mut self, rng: &mut Rng) {
+    /// Kills the leader: some of its last requests are lost.
+    pub fn lose_leader(&mut self, rng: &mut Rng) {
         self.down.clear();
         if !std::mem::replace(&mut self.is_cut, true) {
             self.up.truncate(rng.usize(0..=self.up.len()));
-            self.up.push_back(Up::Gone);
+            self.up.push_back(ToCoordinator::LeaderGone);
         }
     }
 
-    /// The host is gone: some of what it has answered is never heard.
-    pub fn lose_host(&mut self, rng: &mut Rng) {
+    /// Kills the coordinator: some of its last replies are lost.
+    pub fn lose_coordinator(&mut self, rng: &mut Rng) {
         self.up.clear();
         if !std::mem::replace(&mut self.is_cut, true) {
             self.down.truncate(rng.usize(0..=self.down.len()));
-            self.down.push_back(Down::Broken);
+            self.down.push_back(ToLeader::CoordinatorGone);
         }
     }
 
-    /// Both are there, and nothing comes through any more.
+    /// Cuts the link while both ends live.
     pub fn cut(&mut self, rng: &mut Rng) {
         if !std::mem::replace(&mut self.is_cut, true) {
             self.up.truncate(rng.usize(0..=self.up.len()));
-            self.up.push_back(Up::Gone);
+            self.up.push_back(ToCoordinator::LeaderGone);
             self.down.truncate(rng.usize(0..=self.down.len()));
-            self.down.push_back(Down::Broken);
+            self.down.push_back(ToLeader::CoordinatorGone);
         }
     }
 }

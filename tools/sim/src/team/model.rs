@@ -1,47 +1,47 @@
-//! What must come out: who was let in, who has come to which round with what, who has gone. It knows
-//! nothing of boards, of the host and of messages.
+//! The model of a team: which process was admitted, which rank has come to which round with which
+//! bytes, which rank has gone. It uses no board, no coordinator and no messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
 use pario_team::simulation::{MissingRank, News};
 
-use super::plan::Said;
+use super::plan::RoundCall;
 
-/// What has really happened.
-pub struct Model {
+/// What the ranks have really done.
+pub struct TeamModel {
     first_round: u32,
-    ranks: Vec<Rank>,
-    /// How many rounds are over at each machine.
+    ranks: Vec<ModelRank>,
+    /// The number of rounds that are over at each machine.
     over: Vec<usize>,
-    /// The machine that may say so, and the rank that it may miss.
+    /// A machine, and a rank that it may report as lost.
     lost: BTreeSet<(usize, u32)>,
-    /// Who has a lock, by machine, rank and number: the process and its rank. Those who were killed
-    /// with a lock have it for ever.
-    locks: BTreeMap<Lock, (usize, u32)>,
-    /// The news that the captain has heard who has heard most.
+    /// The process that holds each lock, and its rank. A process that was killed with a lock holds
+    /// it for ever.
+    locks: BTreeMap<TeamLock, (usize, u32)>,
+    /// The longest list of news that a leader has received.
     list: Vec<News>,
 }
 
 /// A machine, a rank, and the number of one of its locks.
-type Lock = (usize, u32, usize);
+type TeamLock = (usize, u32, usize);
 
-/// What one rank has done.
+/// What one rank has really done.
 #[derive(Default)]
-struct Rank {
-    /// The process that is this rank, and its captain.
+struct ModelRank {
+    /// The process that has this rank, and the rank of its leader.
     is: Option<(usize, u32)>,
-    /// What it has told in the rounds to which it has come.
-    came: Vec<Said>,
-    /// How many of them were over for it.
+    /// Its calls in the rounds to which it has come.
+    came: Vec<RoundCall>,
+    /// The number of rounds that it has passed.
     passed: usize,
     has_failed: bool,
     has_left: bool,
 }
 
-impl Model {
+impl TeamModel {
     pub fn new(size: u32, machines: usize, first_round: u32) -> Self {
-        let ranks = (0..size).map(|_| Rank::default()).collect();
+        let ranks = (0..size).map(|_| ModelRank::default()).collect();
         let over = vec![0; machines];
         Self {
             first_round,
@@ -53,30 +53,30 @@ impl Model {
         }
     }
 
-    fn rank(&mut self, rank: u32) -> &mut Rank {
+    fn rank(&mut self, rank: u32) -> &mut ModelRank {
         &mut self.ranks[rank as usize]
     }
 
-    /// The host has decided whether a process is a rank.
+    /// Checks the coordinator's decision whether a process gets a rank.
     pub fn decide(
         &mut self,
         rank: u32,
-        (process, captain): (usize, u32),
+        (process, leader): (usize, u32),
         is_accepted: bool,
     ) -> Result<()> {
         let is = &mut self.rank(rank).is;
         let is_free = is.is_none();
         ensure!(is_accepted == is_free, "process {process} is rank {rank}: {is_accepted}, {is:?}");
-        is.get_or_insert((process, captain));
+        is.get_or_insert((process, leader));
         Ok(())
     }
 
-    /// The process that is a rank.
+    /// The process that has a rank.
     pub fn process_of(&self, rank: u32) -> Option<usize> {
         Some(self.ranks[rank as usize].is?.0)
     }
 
-    /// From now on a machine may miss a rank.
+    /// Allows a machine to report a rank as lost from now on.
     pub fn lose(&mut self, machine: usize, rank: u32) {
         self.lost.insert((machine, rank));
     }
@@ -89,16 +89,16 @@ impl Model {
         self.ranks[rank as usize].has_left
     }
 
-    /// For a rank all are here.
-    pub fn gathered(&self) -> Result<()> {
+    /// Checks that all ranks have come.
+    pub fn check_gathered(&self) -> Result<()> {
         let absent = self.ranks.iter().position(|rank| rank.is.is_none());
-        ensure!(absent.is_none(), "all are said to be here, and {absent:?} is not");
+        ensure!(absent.is_none(), "all ranks are reported to be here, and {absent:?} is not");
         Ok(())
     }
 
-    /// A rank has come to a round that has this number for it; it may try again when that has
-    /// failed, but not pass.
-    pub fn come(&mut self, rank: u32, round: u32, said: &Said) -> Result<()> {
+    /// Records that a rank has come to a round, and checks its number. A rank whose call has failed
+    /// may call again, but passes no round.
+    pub fn come(&mut self, rank: u32, round: u32, call: &RoundCall) -> Result<()> {
         let first = self.first_round;
         let state = self.rank(rank);
         if state.has_failed {
@@ -107,11 +107,11 @@ impl Model {
         let number = u32::try_from(state.passed).context("rounds are few")?;
         let number = first.wrapping_add(number);
         ensure!(round == number, "rank {rank} comes to round {round}, and not {number}");
-        state.came.push(said.clone());
+        state.came.push(call.clone());
         Ok(())
     }
 
-    /// The round to which a rank has come is over for it: all must have come.
+    /// Lets a rank pass the round to which it has come. All ranks must have come to it.
     pub fn pass(&mut self, rank: u32) -> Result<()> {
         let state = &self.ranks[rank as usize];
         ensure!(!state.has_failed, "rank {rank} passes a round after it has failed");
@@ -124,18 +124,18 @@ impl Model {
         Ok(())
     }
 
-    /// A machine has heard that a round is over, with all that was told in it.
+    /// Records that a machine has the end of a round on its board.
     pub fn end_round(&mut self, machine: usize) {
         self.over[machine] += 1;
     }
 
-    /// What another rank has told in the last round that a rank has passed.
-    pub fn told(&self, rank: u32, other: u32) -> Result<&Said> {
+    /// The call of another rank in the last round that a rank has passed.
+    pub fn sent(&self, rank: u32, other: u32) -> Result<&RoundCall> {
         let round = self.ranks[rank as usize].passed.checked_sub(1).context("a round is over")?;
         self.ranks[other as usize].came.get(round).context("all have come to it")
     }
 
-    /// Those who have not come to the round that is the next one for a rank.
+    /// The ranks that have not come to the next round of a rank.
     pub fn awaited_by(&self, rank: u32) -> Vec<u32> {
         self.not_come(self.ranks[rank as usize].passed)
     }
@@ -145,57 +145,58 @@ impl Model {
         ranks.filter(|(_, rank)| rank.came.len() <= round).map(|(number, _)| number).collect()
     }
 
-    /// A rank of a machine is told that it waits in vain.
+    /// Checks the reason why the wait of a rank fails.
     pub fn fail(&mut self, rank: u32, machine: usize, missing: MissingRank) -> Result<()> {
-        let Rank { passed: round, has_failed, .. } = self.ranks[rank as usize];
+        let ModelRank { passed: round, has_failed, .. } = self.ranks[rank as usize];
         let is_over = self.over[machine] > round;
-        ensure!(!is_over || has_failed, "rank {rank} waits in vain for a round that is over");
+        ensure!(!is_over || has_failed, "the wait of rank {rank} fails, and its round is over");
         match missing {
             MissingRank::Lost(lost) => {
                 let is_lost = self.lost.contains(&(machine, lost));
-                ensure!(is_lost, "rank {rank} is told that {lost} is lost, which it is not");
+                ensure!(is_lost, "the error of rank {rank} is the loss of {lost}, which lives");
             }
             MissingRank::Left(left) => {
                 let other = &self.ranks[left as usize];
-                ensure!(other.has_left, "rank {rank} is told that {left} has left");
+                ensure!(other.has_left, "the error of rank {rank} is that {left} has left");
                 let has_come = other.came.len() > round;
-                ensure!(!has_come, "rank {rank} is told that {left} has left, but that has come");
+                ensure!(!has_come, "rank {rank} fails because of {left}, which has come before");
             }
         }
         self.rank(rank).has_failed = true;
         Ok(())
     }
 
-    /// A process has got a lock.
-    pub fn lock(&mut self, lock: Lock, owner: (usize, u32)) -> Result<()> {
+    /// Notes that a process has taken a lock: no other process may hold it.
+    pub fn lock(&mut self, lock: TeamLock, owner: (usize, u32)) -> Result<()> {
         let other = self.locks.insert(lock, owner).filter(|other| *other != owner);
-        ensure!(other.is_none(), "{owner:?} has got lock {lock:?}, and {other:?} has it");
+        ensure!(other.is_none(), "{owner:?} has taken lock {lock:?}, and {other:?} holds it");
         Ok(())
     }
 
-    /// A process releases a lock.
-    pub fn unlock(&mut self, lock: Lock) {
+    /// Notes that a process releases a lock.
+    pub fn unlock(&mut self, lock: TeamLock) {
         self.locks.remove(&lock);
     }
 
-    /// The processes that have locks.
+    /// The processes that hold locks.
     pub fn owners(&self) -> impl Iterator<Item = usize> {
         self.locks.values().map(|(process, _)| *process)
     }
 
-    /// Who has a lock.
-    pub fn owner(&self, lock: Lock) -> Option<(usize, u32)> {
+    /// The process that holds a lock, and its rank.
+    pub fn owner(&self, lock: TeamLock) -> Option<(usize, u32)> {
         self.locks.get(&lock).copied()
     }
 
-    /// A captain has heard one of the news: the same as all others, and true.
-    pub fn hear(&mut self, machine: usize, number: usize, news: News) -> Result<()> {
+    /// Checks one of the news that a leader has received: it must be the same as at all others, and
+    /// true.
+    pub fn check_news(&mut self, machine: usize, number: usize, news: News) -> Result<()> {
         if let Some(known) = self.list.get(number) {
-            ensure!(*known == news, "machine {machine} hears {news:?}, others heard {known:?}");
+            ensure!(*known == news, "machine {machine} receives {news:?}, others had {known:?}");
             return Ok(());
         }
         ensure!(number == self.list.len(), "machine {machine} has missed some of the news");
-        let is_told = self.list.iter().any(|known| match (known, news) {
+        let is_known = self.list.iter().any(|known| match (known, news) {
             (News::Joined { rank, .. }, News::Joined { rank: other, .. }) => *rank == other,
             (News::Joined { .. }, _) | (_, News::Joined { .. }) => false,
             (
@@ -203,21 +204,21 @@ impl Model {
                 News::Left { rank: other, .. } | News::Lost { rank: other },
             ) => *rank == other,
         });
-        ensure!(!is_told, "{news:?} is told again");
+        ensure!(!is_known, "{news:?} is sent twice");
         self.list.push(news);
         self.check(news)
     }
 
     fn check(&self, news: News) -> Result<()> {
         match news {
-            News::Joined { rank, leader: captain } => {
-                let is = self.ranks[rank as usize].is.map(|(_, captain)| captain);
-                ensure!(is == Some(captain), "{news:?}, but it is at {is:?}");
+            News::Joined { rank, leader } => {
+                let is = self.ranks[rank as usize].is.map(|(_, leader)| leader);
+                ensure!(is == Some(leader), "{news:?}, but it is at {is:?}");
             }
             News::Left { rank, before } => {
                 let state = &self.ranks[rank as usize];
                 ensure!(state.has_left, "{news:?}, which it has not");
-                // When somebody is lost it does not matter who was how far.
+                // After a loss the machines may disagree about the rounds of a rank.
                 let passed = u32::try_from(state.passed).context("rounds are few")?;
                 let is_right = before == self.first_round.wrapping_add(passed);
                 ensure!(is_right || !self.lost.is_empty(), "{news:?}, after {passed} rounds");
@@ -230,12 +231,12 @@ impl Model {
         Ok(())
     }
 
-    /// Whether captains have heard of a loss.
-    pub fn is_loss_told(&self) -> bool {
+    /// Whether a leader has received a loss.
+    pub fn is_loss_reported(&self) -> bool {
         self.list.iter().any(|news| matches!(news, News::Lost { .. }))
     }
 
-    /// What is finally on the board of a machine that was not lost: only what has happened.
+    /// Checks the final board of a machine that was not lost: it has only what has happened.
     pub fn check_board(&self, machine: usize, lost: Option<u32>, left: &[u32]) -> Result<()> {
         if let Some(lost) = lost {
             let is_lost = self.lost.contains(&(machine, lost));

@@ -1,91 +1,91 @@
-//! A process: how far it has come, and what the library keeps for it.
+//! A process: its stage, and the state that the library keeps for it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pario_team::simulation::{Board, MissingRank};
 
-use super::plan::{Place, Said};
+use super::plan::{PlannedProcess, RoundCall};
 use crate::sim_thread::{Question, SimThread, ask};
 
-/// Longer than any run.
+/// A time limit longer than any run.
 const FOR_EVER: Duration = Duration::from_secs(1 << 20);
 
 /// A process of the job.
-pub struct Process {
-    pub place: Place,
-    pub stage: Stage,
+pub struct SimulatedProcess {
+    pub spec: PlannedProcess,
+    pub stage: ProcessStage,
     /// The board of its machine, as it sees it.
     pub board: Option<Arc<Board>>,
     /// Its thread, while it waits at the board.
     pub thread: Option<SimThread<WaitEnd>>,
-    /// How often it takes a lock between two calls.
+    /// The number of locks that it still takes between its calls.
     pub lock_turns: u32,
-    /// It is about to release its lock.
+    /// Whether it releases its lock with its next step.
     pub is_unlocking: bool,
-    pub program: Vec<Said>,
+    pub program: Vec<RoundCall>,
     pub next: usize,
-    /// How often it calls again when a call has failed.
+    /// How many times it calls again after a failed call.
     pub retries: u32,
-    /// It waits before this call, or before it comes, until nothing else can happen.
+    /// Where it stalls until nothing else can happen.
     pub stall: Option<Stall>,
-    /// Its captain is gone, and it has not noticed.
+    /// Whether its leader is gone, and it has not noticed.
     pub is_orphan: bool,
 }
 
-/// Where a process is.
+/// The stage of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum ProcessStage {
     /// It was not started.
-    Away,
-    /// The host is asked whether it may come.
-    Asking,
-    /// It may, and has not said on the board that it is here.
-    Invited,
-    /// It waits until all are here.
+    NotStarted,
+    /// The leader asks the coordinator whether it may join.
+    Joining,
+    /// It may join, and is not on the board yet.
+    Admitted,
+    /// It waits until all ranks have come.
     Gathering,
     /// It is between two calls.
     Ready,
-    /// It has written what it calls in a round.
+    /// It has written its call of a round.
     Written(u32),
     /// It has come to a round.
     Waiting(u32),
-    /// It waits for a lock of a rank, or has it.
-    Locking(LockPlace),
-    /// The round is over, and it has read what so many ranks have told.
+    /// It waits for a lock, or holds it.
+    Locking(BoardLock),
+    /// The round is over; it has read the slots of this many ranks.
     Reading(u32, u32),
     /// It has left.
     Left,
     /// It was killed.
     Killed,
-    /// It was never let in.
-    Absent,
+    /// It was never admitted.
+    Refused,
 }
 
-/// A lock on the board of a machine: the rank, and the number.
-pub type LockPlace = (u32, usize);
+/// A lock on the board of a machine: its rank and its number.
+pub type BoardLock = (u32, usize);
 
-/// What came of a wait at the board.
+/// The result of a wait at the board.
 #[derive(Debug)]
 pub enum WaitEnd {
     AllHere(Result<(), Vec<usize>>),
     Round(Result<u32, MissingRank>),
-    /// It has released the lock, or has not got it.
+    /// It has taken and released the lock, or the owner is missing.
     Lock(Result<(), MissingRank>),
 }
 
-/// When a process keeps all others waiting.
+/// Where a process stalls, while all others wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stall {
     Start,
     Call(usize),
 }
 
-impl Process {
-    pub fn new(place: Place, program: Vec<Said>) -> Self {
+impl SimulatedProcess {
+    pub fn new(spec: PlannedProcess, program: Vec<RoundCall>) -> Self {
         Self {
-            place,
-            stage: Stage::Away,
+            spec,
+            stage: ProcessStage::NotStarted,
             board: None,
             thread: None,
             lock_turns: 0,
@@ -109,7 +109,7 @@ impl Process {
     }
 
     /// Begins to take a lock, hold it and release it.
-    pub fn take_lock(&mut self, (rank, number): LockPlace) {
+    pub fn take_lock(&mut self, (rank, number): BoardLock) {
         self.wait(move |board| {
             let lock = board.lock_of(rank, number);
             WaitEnd::Lock(lock.lock().map(|()| {
@@ -119,9 +119,9 @@ impl Process {
         });
     }
 
-    fn wait(&mut self, what: impl FnOnce(&Board) -> WaitEnd + Send + 'static) {
+    fn wait(&mut self, wait: impl FnOnce(&Board) -> WaitEnd + Send + 'static) {
         if let Some(board) = self.board.clone() {
-            self.thread = Some(SimThread::new(move || what(&board)));
+            self.thread = Some(SimThread::new(move || wait(&board)));
         }
     }
 
@@ -130,16 +130,22 @@ impl Process {
         self.thread.as_ref().is_some_and(|thread| thread.sleeps_on().is_some())
     }
 
-    /// Whether it was let in, or asks for it, and has not ended.
-    pub fn is_there(&self) -> bool {
-        !matches!(self.stage, Stage::Away | Stage::Left | Stage::Killed | Stage::Absent)
+    /// Whether it has started, and has not ended.
+    pub fn is_alive(&self) -> bool {
+        !matches!(
+            self.stage,
+            ProcessStage::NotStarted
+                | ProcessStage::Left
+                | ProcessStage::Killed
+                | ProcessStage::Refused
+        )
     }
 
-    /// Whether it keeps the others waiting.
+    /// Whether it stalls now.
     pub fn is_stalled(&self) -> bool {
         match self.stall {
-            Some(Stall::Start) => self.stage == Stage::Away,
-            Some(Stall::Call(next)) => self.stage == Stage::Ready && self.next == next,
+            Some(Stall::Start) => self.stage == ProcessStage::NotStarted,
+            Some(Stall::Call(next)) => self.stage == ProcessStage::Ready && self.next == next,
             None => false,
         }
     }

@@ -1,4 +1,4 @@
-//! Calls of ranks, and their way to the coordination.
+//! Calls of ranks, and their delivery to the coordination.
 
 use anyhow::{Result, ensure};
 use pario_proto::{
@@ -51,8 +51,8 @@ impl World {
 
     /// Lets a rank open the file collectively; if a rank was killed, it may end instead.
     fn want_open(&mut self, rank: u32) -> Result<()> {
-        let is_anybody_lost = self.ranks.iter().any(|rank| rank.stage == Stage::Lost);
-        if self.opened == self.plans.len() || is_anybody_lost && self.rng.bool() {
+        let is_rank_lost = self.ranks.iter().any(|rank| rank.stage == Stage::Lost);
+        if self.opened == self.plans.len() || is_rank_lost && self.rng.bool() {
             self.end(rank);
             return Ok(());
         }
@@ -146,9 +146,7 @@ impl World {
             Ok(AccessRange { offset: state.pointer, len: transfer.len })
         };
         let given = match placed {
-            Ok(AccessRange { offset, len }) => {
-                Expected::CoordinationState(offset.into(), len.into())
-            }
+            Ok(AccessRange { offset, len }) => Expected::Range(offset.into(), len.into()),
             Err(_) => Expected::Refused,
         };
         if let Some(opening) = &mut self.opening {
@@ -254,15 +252,15 @@ impl World {
                 return Ok(());
             }
             table.call(ticket, call.clone());
-            // The model hears of other calls when the table has processed them.
+            // The model records other calls when the table has processed them.
             if let SharedCall::Close | SharedCall::Leave = call {
-                opening.hear(&ticket, &call);
+                opening.record(&ticket, &call);
             }
             return Ok(());
         }
         let outputs = self.home.call(ticket.rank, id, call.clone(), ticket)?;
         if !opening.has_table() {
-            opening.hear(&ticket, &call);
+            opening.record(&ticket, &call);
         }
         self.process(outputs, &data)
     }
@@ -350,7 +348,7 @@ impl World {
                     self.ranks[ticket.rank as usize].is_arriving = false;
                 }
                 FileOutput::Processed(ticket, call) => match call {
-                    SharedCall::Transfer(_) | SharedCall::Seek(_) => opening.hear(&ticket, &call),
+                    SharedCall::Transfer(_) | SharedCall::Seek(_) => opening.record(&ticket, &call),
                     _ => {}
                 },
                 FileOutput::ReadForAll(number, bytes) => opening.read_for_all(number, bytes)?,

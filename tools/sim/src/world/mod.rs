@@ -258,7 +258,7 @@ impl World {
 
     /// Removes the first event of a randomly chosen direction, since links keep the order.
     fn pick(&mut self) -> NetworkEvent {
-        let way = |event: &NetworkEvent| match event {
+        let direction = |event: &NetworkEvent| match event {
             NetworkEvent::Ask { rank, .. } | NetworkEvent::Loss(rank) => (0, *rank),
             NetworkEvent::Call { ticket, .. } => (0, ticket.rank),
             NetworkEvent::Answer { ticket, .. } => (1, ticket.rank),
@@ -268,8 +268,8 @@ impl World {
             NetworkEvent::Measured => (4, 0),
         };
         let at = self.rng.usize(0..self.network.len());
-        let chosen = way(&self.network[at]);
-        let first = self.network.iter().position(|event| way(event) == chosen);
+        let chosen = direction(&self.network[at]);
+        let first = self.network.iter().position(|event| direction(event) == chosen);
         self.network.remove(first.unwrap_or(at))
     }
 

@@ -1,64 +1,65 @@
-//! What goes wrong: ranks, captains and the host are killed, and links are cut.
+//! Accidents: ranks, leaders and the coordinator are killed, and links are cut.
 
 use super::ranks::process_id;
-use super::{Action, HOST, World};
-use crate::team::machine::Duty;
-use crate::team::process::{Process, Stage};
+use super::{COORDINATOR_MACHINE, TeamEvent, TeamWorld};
+use crate::team::machine::LeaderStage;
+use crate::team::process::{ProcessStage, SimulatedProcess};
 
-impl World {
-    /// An accident that can happen now, perhaps.
-    pub(super) fn accident(&mut self) -> Option<Action> {
+impl TeamWorld {
+    /// Chooses an accident; `None` if that one is not possible now.
+    pub(super) fn accident(&mut self) -> Option<TeamEvent> {
         match self.rng.u8(0..8) {
             0 => {
                 let machine = self.rng.usize(0..self.machines.len());
-                let can_be = machine != HOST && self.machines[machine].is_serving();
-                (can_be && !self.machines[machine].link.is_cut).then_some(Action::Cut(machine))
+                let can_be = machine != COORDINATOR_MACHINE && self.machines[machine].is_serving();
+                (can_be && !self.machines[machine].link.is_cut).then_some(TeamEvent::Cut(machine))
             }
             1..3 => {
                 let machine = self.rng.usize(0..self.machines.len());
-                let is_host = machine == HOST;
-                let captain = &self.processes[self.machines[machine].captain_process];
-                let is_asking = captain.stage == Stage::Asking;
-                let is_there = is_asking || self.machines[machine].is_serving();
-                // The host is not killed as often as all others together.
-                let is_spared = is_host && self.rng.bool();
-                (is_there && !is_spared).then_some(Action::KillCaptain(machine))
+                let is_coordinator = machine == COORDINATOR_MACHINE;
+                let leader = &self.processes[self.machines[machine].leader_process];
+                let is_joining = leader.stage == ProcessStage::Joining;
+                let is_alive = is_joining || self.machines[machine].is_serving();
+                // Kills of the coordinator's machine are rarer than those of others.
+                let is_spared = is_coordinator && self.rng.bool();
+                (is_alive && !is_spared).then_some(TeamEvent::KillLeader(machine))
             }
             _ => {
                 let any = self.rng.usize(0..self.processes.len());
-                // Often one that has a lock.
-                let owner = self.model.owners().find(|owner| self.processes[*owner].is_there());
+                // Often one that holds a lock.
+                let owner = self.model.owners().find(|owner| self.processes[*owner].is_alive());
                 let process = owner.filter(|_| self.rng.u8(0..4) > 0).unwrap_or(any);
-                let Process { place, .. } = &self.processes[process];
-                let is_there = self.processes[process].is_there();
-                (is_there && !place.is_captain).then_some(Action::Kill(process))
+                let SimulatedProcess { spec, .. } = &self.processes[process];
+                let is_alive = self.processes[process].is_alive();
+                (is_alive && !spec.is_leader).then_some(TeamEvent::Kill(process))
             }
         }
     }
 
-    /// A process that is no captain is killed; its captain notices later.
+    /// Kills a process that is not a leader. Its leader notices later.
     pub(super) fn kill(&mut self, number: usize) {
         self.run.ranks_lost += 1;
-        let is_asking = self.processes[number].stage == Stage::Asking;
+        let is_joining = self.processes[number].stage == ProcessStage::Joining;
         self.end_process(number);
-        let place = self.processes[number].place;
-        if !is_asking {
-            self.machines[place.machine].closed.push_back(place.rank);
+        let spec = self.processes[number].spec;
+        if !is_joining {
+            self.machines[spec.machine].closed.push_back(spec.rank);
         }
-        self.lose(place.rank);
+        self.lose(spec.rank);
     }
 
-    /// A process ends where it is.
+    /// Ends a process where it is.
     fn end_process(&mut self, number: usize) {
-        let machine = self.processes[number].place.machine;
+        let machine = self.processes[number].spec.machine;
         self.machines[machine].parker.end(process_id(number));
-        self.set(number, Stage::Killed);
+        self.set(number, ProcessStage::Killed);
     }
 
-    /// A captain is killed, and its machine is lost. Elsewhere nobody may know who has left.
-    pub(super) fn kill_captain(&mut self, number: usize) {
-        if number == HOST {
-            self.run.hosts_lost += 1;
+    /// Kills a leader, and with it all ranks of its machine. Other machines may not know which of
+    /// them had left.
+    pub(super) fn kill_leader(&mut self, number: usize) {
+        if number == COORDINATOR_MACHINE {
+            self.run.coordinators_lost += 1;
         } else {
             self.run.machines_lost += 1;
         }
@@ -69,18 +70,18 @@ impl World {
             others.into_iter().for_each(|machine| self.model.lose(machine, rank));
         }
         let machine = &mut self.machines[number];
-        let process = machine.captain_process;
-        machine.link.lose_captain(&mut self.rng);
-        self.without_captain(number, Duty::Killed);
-        if self.processes[process].is_there() {
+        let process = machine.leader_process;
+        machine.link.lose_leader(&mut self.rng);
+        self.after_leader_end(number, LeaderStage::Killed);
+        if self.processes[process].is_alive() {
             self.end_process(process);
         }
-        if number == HOST {
-            self.lose_host();
+        if number == COORDINATOR_MACHINE {
+            self.lose_coordinator();
         }
     }
 
-    /// The link between a captain and the host is cut: each misses the other.
+    /// Cuts the link between a leader and the coordinator: each loses the other.
     pub(super) fn cut(&mut self, number: usize) {
         self.run.cuts += 1;
         self.machines[number].link.cut(&mut self.rng);
@@ -89,6 +90,6 @@ impl World {
                 self.model.lose(other, rank);
             }
         }
-        self.model.lose(number, self.machines[HOST].captain);
+        self.model.lose(number, self.machines[COORDINATOR_MACHINE].leader);
     }
 }

@@ -1,9 +1,10 @@
-//! Machines, processes and the host, moved by one source of chance.
+//! The simulated world of a team: machines, processes and the coordinator, driven by one random
+//! generator.
 
 mod accidents;
-mod captains;
+mod leaders;
+mod quiescence;
 mod ranks;
-mod rest;
 
 use std::collections::VecDeque;
 
@@ -12,85 +13,85 @@ use fastrand::Rng;
 use pario_team::simulation::TeamCoordinator;
 
 use super::TeamRun;
-use super::machine::{Down, Duty, Machine, What};
-use super::model::Model;
-use super::plan::Plan;
-use super::process::{Process, Stage, Stall};
+use super::machine::{LeaderStage, RequestPurpose, SimulatedMachine, ToLeader};
+use super::model::TeamModel;
+use super::plan::TeamPlan;
+use super::process::{ProcessStage, SimulatedProcess, Stall};
 
-/// Events that a run may have, far more than any has.
+/// Steps of a run, far more than any needs.
 const STEPS_LIMIT: u64 = 100_000;
 
-/// Events that are told when something is wrong.
-const RECENT: usize = 40;
+/// Events that an error lists.
+const RECENT_EVENTS: usize = 40;
 
-/// The machine at which the host is.
-const HOST: usize = 0;
+/// The machine on which the coordinator runs.
+const COORDINATOR_MACHINE: usize = 0;
 
-/// By what an answer finds who asked.
-type Ticket = (usize, What);
+/// Routes a reply: the machine that has sent the request, and its purpose.
+type RequestTicket = (usize, RequestPurpose);
 
-/// What can happen next.
+/// A possible next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Action {
+enum TeamEvent {
     /// A process is started.
     Start(usize),
-    /// A process does its next step.
-    Go(usize),
-    /// A process notices that its captain is gone.
+    /// A process makes its next step.
+    Step(usize),
+    /// A process notices that its leader is gone.
     Orphan(usize),
-    /// The host hears something from a machine.
-    Up(usize),
-    /// A captain hears something from the host.
-    Down(usize),
-    /// A follower notes one of the news.
+    /// The coordinator receives a message from a machine.
+    ToCoordinator(usize),
+    /// A leader receives a message from the coordinator.
+    ToLeader(usize),
+    /// A news feed copies one of the news to the board.
     Note(usize),
-    /// A steward looks.
+    /// A reporter looks at the board.
     Look(usize),
-    /// The end of a round goes on at a machine.
+    /// A leader writes the next slot of a round's end to the board.
     Finish(usize),
-    /// A captain notices that a guest's connection is closed.
+    /// A leader notices that the connection of a rank is closed.
     Notice(usize),
-    /// A captain ends.
+    /// A leader ends.
     End(usize),
     /// A process is killed.
     Kill(usize),
-    /// A captain is killed.
-    KillCaptain(usize),
-    /// The link of a captain is cut.
+    /// A leader is killed.
+    KillLeader(usize),
+    /// The link of a leader is cut.
     Cut(usize),
-    /// The patience of a process ends.
+    /// The time limit of a process passes.
     GiveUp(usize),
-    /// A process does not keep the others waiting any more.
+    /// A process stalls no longer.
     Wake(usize),
     /// The sleep of a process that waits for a lock ends by itself.
     EndSleep(usize),
 }
 
-struct World {
+struct TeamWorld {
     rng: Rng,
     size: u32,
-    machines: Vec<Machine>,
-    processes: Vec<Process>,
-    host: Option<TeamCoordinator<usize, Ticket>>,
-    model: Model,
-    /// Whether rounds go over several machines, even if there is one only.
+    machines: Vec<SimulatedMachine>,
+    processes: Vec<SimulatedProcess>,
+    coordinator: Option<TeamCoordinator<usize, RequestTicket>>,
+    model: TeamModel,
+    /// Whether rounds go through the coordinator, even on one machine.
     is_multi_machine: bool,
-    /// How many of a thousand steps are accidents.
+    /// Accidents per thousand steps.
     accidents: u32,
-    /// What has less time than everything else.
-    slow: Option<Action>,
-    recent: VecDeque<Action>,
+    /// The event that happens less often than the others.
+    slow: Option<TeamEvent>,
+    recent: VecDeque<TeamEvent>,
     run: TeamRun,
 }
 
 /// Runs a seed to its end.
 pub fn run(seed: u64) -> Result<TeamRun> {
-    let mut world = World::new(Rng::with_seed(seed))?;
+    let mut world = TeamWorld::new(Rng::with_seed(seed))?;
     world.go().with_context(|| {
         let (size, run) = (world.size, world.run);
-        let places: Vec<_> = world.processes.iter().map(|process| process.place).collect();
+        let specs: Vec<_> = world.processes.iter().map(|process| process.spec).collect();
         format!(
-            "team, seed {seed}, {size} ranks, {run:?}\nprocesses: {places:?}\nthe last events: \
+            "team, seed {seed}, {size} ranks, {run:?}\nprocesses: {specs:?}\nthe last events: \
              {:?}\nto see it again: cargo run --release -p pario-sim -- --seed {seed}",
             world.recent
         )
@@ -98,22 +99,23 @@ pub fn run(seed: u64) -> Result<TeamRun> {
     Ok(world.run)
 }
 
-impl World {
+impl TeamWorld {
     fn new(mut rng: Rng) -> Result<Self> {
-        let Plan { size, machines: count, places, programs, first_round } = Plan::random(&mut rng);
+        let TeamPlan { size, machines: count, processes: specs, programs, first_round } =
+            TeamPlan::random(&mut rng);
         let mut machines = Vec::new();
         for machine in 0..count {
-            let is_captain =
-                |place: &super::plan::Place| place.machine == machine && place.is_captain;
-            let process = places.iter().position(is_captain).context("a machine has a captain")?;
-            let captain = (places[process].rank, process);
-            machines.push(Machine::new(captain, size, first_round, rng.fork())?);
+            let is_leader =
+                |spec: &super::plan::PlannedProcess| spec.machine == machine && spec.is_leader;
+            let process = specs.iter().position(is_leader).context("a machine has a leader")?;
+            let leader = (specs[process].rank, process);
+            machines.push(SimulatedMachine::new(leader, size, first_round, rng.fork())?);
         }
         let (stalls, has_locks) = (rng.u8(0..4) == 0, rng.bool());
         let mut processes = Vec::new();
-        for place in places {
-            let program = programs[place.rank as usize].clone();
-            let mut process = Process::new(place, program);
+        for spec in specs {
+            let program = programs[spec.rank as usize].clone();
+            let mut process = SimulatedProcess::new(spec, program);
             process.retries = if rng.u8(0..4) == 0 { rng.u32(1..5) } else { 0 };
             process.lock_turns = if has_locks { rng.u32(0..8) } else { 0 };
             if stalls && rng.u8(0..3) == 0 {
@@ -124,13 +126,13 @@ impl World {
             processes.push(process);
         }
         let slow = match rng.u8(0..10) {
-            0 => Some(Action::Up(rng.usize(0..count))),
-            1 => Some(Action::Down(rng.usize(0..count))),
-            2 => Some(Action::Note(rng.usize(0..count))),
-            3 => Some(Action::Look(rng.usize(0..count))),
-            4 => Some(Action::Finish(rng.usize(0..count))),
-            5 => Some(Action::Go(rng.usize(0..processes.len()))),
-            6 => Some(Action::Notice(rng.usize(0..count))),
+            0 => Some(TeamEvent::ToCoordinator(rng.usize(0..count))),
+            1 => Some(TeamEvent::ToLeader(rng.usize(0..count))),
+            2 => Some(TeamEvent::Note(rng.usize(0..count))),
+            3 => Some(TeamEvent::Look(rng.usize(0..count))),
+            4 => Some(TeamEvent::Finish(rng.usize(0..count))),
+            5 => Some(TeamEvent::Step(rng.usize(0..processes.len()))),
+            6 => Some(TeamEvent::Notice(rng.usize(0..count))),
             _ => None,
         };
         let accidents = [0, 2, 8][rng.usize(0..3)];
@@ -140,8 +142,8 @@ impl World {
             size,
             machines,
             processes,
-            host: None,
-            model: Model::new(size, count, first_round),
+            coordinator: None,
+            model: TeamModel::new(size, count, first_round),
             is_multi_machine,
             accidents,
             slow,
@@ -153,7 +155,7 @@ impl World {
     fn go(&mut self) -> Result<()> {
         let mut possible = Vec::new();
         loop {
-            ensure!(self.run.steps < STEPS_LIMIT, "it does not come to an end");
+            ensure!(self.run.steps < STEPS_LIMIT, "the run does not end");
             if self.rng.u32(0..1000) < self.accidents
                 && let Some(accident) = self.accident()
             {
@@ -168,7 +170,7 @@ impl World {
         }
     }
 
-    fn pick(&mut self, possible: &[Action]) -> Action {
+    fn pick(&mut self, possible: &[TeamEvent]) -> TeamEvent {
         let any = possible[self.rng.usize(0..possible.len())];
         if self.slow == Some(any) && self.rng.u8(0..16) > 0 {
             return possible[self.rng.usize(0..possible.len())];
@@ -176,79 +178,79 @@ impl World {
         any
     }
 
-    /// All that can happen next.
-    fn possible(&self, possible: &mut Vec<Action>) {
+    /// Lists the possible next events.
+    fn possible(&self, possible: &mut Vec<TeamEvent>) {
         for (number, process) in self.processes.iter().enumerate() {
             if self.can_start(process) {
-                possible.push(Action::Start(number));
+                possible.push(TeamEvent::Start(number));
             }
             if self.can_go(process) {
-                possible.push(Action::Go(number));
+                possible.push(TeamEvent::Step(number));
             }
-            if process.is_orphan && process.is_there() {
-                possible.push(Action::Orphan(number));
+            if process.is_orphan && process.is_alive() {
+                possible.push(TeamEvent::Orphan(number));
             }
         }
         for (number, machine) in self.machines.iter().enumerate() {
-            if self.host.is_some() && !machine.link.up.is_empty() {
-                possible.push(Action::Up(number));
+            if self.coordinator.is_some() && !machine.link.up.is_empty() {
+                possible.push(TeamEvent::ToCoordinator(number));
             }
-            let is_noting = !machine.heard.is_empty();
+            let is_noting = !machine.received.is_empty();
             match machine.link.down.front() {
-                // Only when it asks again does a follower see that nobody answers.
-                Some(Down::Broken) if is_noting => {}
-                Some(_) => possible.push(Action::Down(number)),
+                // A news feed notices a lost coordinator only at its next request.
+                Some(ToLeader::CoordinatorGone) if is_noting => {}
+                Some(_) => possible.push(TeamEvent::ToLeader(number)),
                 None => {}
             }
             if !machine.is_serving() {
                 continue;
             }
             if is_noting {
-                possible.push(Action::Note(number));
+                possible.push(TeamEvent::Note(number));
             }
-            if machine.is_steward_awake() {
-                possible.push(Action::Look(number));
+            if machine.is_reporter_awake() {
+                possible.push(TeamEvent::Look(number));
             }
             if machine.ending.is_some() {
-                possible.push(Action::Finish(number));
+                possible.push(TeamEvent::Finish(number));
             }
-            // While the host is asked about one, the others are not watched.
-            if machine.gate.is_none() && !machine.closed.is_empty() {
-                possible.push(Action::Notice(number));
+            // While a leader asks the coordinator about one process, it does not watch the others.
+            if machine.joining.is_none() && !machine.closed.is_empty() {
+                possible.push(TeamEvent::Notice(number));
             }
             if self.can_end(number) {
-                possible.push(Action::End(number));
+                possible.push(TeamEvent::End(number));
             }
         }
     }
 
-    fn happen(&mut self, action: Action) -> Result<()> {
+    fn happen(&mut self, action: TeamEvent) -> Result<()> {
         self.run.steps += 1;
-        if self.recent.len() == RECENT {
+        if self.recent.len() == RECENT_EVENTS {
             self.recent.pop_front();
         }
         self.recent.push_back(action);
         match action {
-            Action::Start(process) => self.start(process)?,
-            Action::Go(process) => self.go_on(process)?,
-            Action::EndSleep(number) => {
+            TeamEvent::Start(process) => self.start(process)?,
+            TeamEvent::Step(process) => self.go_on(process)?,
+            TeamEvent::EndSleep(number) => {
                 self.go_on(number)?;
                 let process = &self.processes[number];
-                let (rank, stage) = (process.place.rank, &process.stage);
+                let (rank, stage) = (process.spec.rank, &process.stage);
                 ensure!(!process.is_asleep(), "rank {rank} waits for ever: {stage:?}");
             }
-            Action::Orphan(process) => {
+            TeamEvent::Orphan(process) => {
                 let process = &mut self.processes[process];
                 process.is_orphan = false;
                 if let Some(board) = &process.board {
                     board.on_leader_gone();
                 }
             }
-            Action::Up(machine) => self.tell_host(machine)?,
-            Action::Down(machine) => self.tell_captain(machine)?,
-            Action::Note(machine) => self.note(machine)?,
-            Action::Look(machine) => self.machines[machine].look(),
-            Action::Finish(number) => {
+            TeamEvent::ToCoordinator(machine) => self.deliver_to_coordinator(machine)?,
+            TeamEvent::ToLeader(machine) => self.deliver_to_leader(machine)?,
+            TeamEvent::Note(machine) => self.note(machine)?,
+            TeamEvent::Look(machine) => self.machines[machine].look(),
+            TeamEvent::Finish(number) => {
                 let machine = &mut self.machines[number];
                 if let Some(ending) = &mut machine.ending
                     && !ending.write_next(&machine.board)
@@ -257,30 +259,30 @@ impl World {
                     self.model.end_round(number);
                 }
             }
-            Action::Notice(machine) => {
+            TeamEvent::Notice(machine) => {
                 let machine = &mut self.machines[machine];
                 if let Some(rank) = machine.closed.pop_front() {
                     machine.board.on_process_gone(rank);
                 }
             }
-            Action::End(machine) => self.end_captain(machine, Duty::Ended),
-            Action::Kill(process) => self.kill(process),
-            Action::KillCaptain(machine) => self.kill_captain(machine),
-            Action::Cut(machine) => self.cut(machine),
-            Action::GiveUp(process) => self.give_up(process),
-            Action::Wake(process) => self.processes[process].stall = None,
+            TeamEvent::End(machine) => self.end_leader(machine, LeaderStage::Ended),
+            TeamEvent::Kill(process) => self.kill(process),
+            TeamEvent::KillLeader(machine) => self.kill_leader(machine),
+            TeamEvent::Cut(machine) => self.cut(machine),
+            TeamEvent::GiveUp(process) => self.give_up(process),
+            TeamEvent::Wake(process) => self.processes[process].stall = None,
         }
-        self.check_host()
+        self.check_coordinator()
     }
 
     fn rank_of(&self, process: usize) -> u32 {
-        self.processes[process].place.rank
+        self.processes[process].spec.rank
     }
 
-    fn set(&mut self, process: usize, stage: Stage) {
+    fn set(&mut self, process: usize, stage: ProcessStage) {
         let process = &mut self.processes[process];
         process.stage = stage;
-        if !process.is_there() {
+        if !process.is_alive() {
             process.thread = None;
         }
     }

@@ -2,18 +2,18 @@
 
 use anyhow::{Result, bail, ensure};
 
-use super::{Action, HOST, World};
+use super::{COORDINATOR_MACHINE, TeamEvent, TeamWorld};
 use crate::sim_thread::{Reply, Stop};
 use crate::team::machine::LeaderStage;
 use crate::team::process::ProcessStage;
 
-impl World {
-    /// Nothing can happen by itself: whoever waits must wait for somebody who can still come. RequestPurpose
-    /// happens then, if anything.
-    pub(super) fn rest(&mut self) -> Result<Option<Action>> {
-        self.check_stewards()?;
+impl TeamWorld {
+    /// Checks that every waiting rank waits for a rank that can still come, when nothing happens by
+    /// itself. Returns the event that ends this state, if any.
+    pub(super) fn rest(&mut self) -> Result<Option<TeamEvent>> {
+        self.check_reporters()?;
         if let Some(waiting) = self.check_wake_ups()? {
-            return Ok(Some(Action::EndSleep(waiting)));
+            return Ok(Some(TeamEvent::EndSleep(waiting)));
         }
         let numbers = 0..self.processes.len();
         let stalled: Vec<usize> =
@@ -46,8 +46,8 @@ impl World {
         Ok(Some(TeamEvent::GiveUp(gathering[self.rng.usize(0..gathering.len())])))
     }
 
-    /// Fails if a process sleeps whose wait is over: it finds that when its sleep ends by itself.
-    /// Nothing wakes a process that waits for the lock of a killed one: returns one of these.
+    /// Fails if a process sleeps although its wait is over: this check ends its sleep. Returns a process
+    /// that waits for a lock after another process was killed, because nothing wakes it.
     fn check_wake_ups(&mut self) -> Result<Option<usize>> {
         let is_lost = self.processes.iter().any(|process| process.stage == ProcessStage::Killed);
         let asleep =
@@ -56,7 +56,7 @@ impl World {
             if is_lost && matches!(process.stage, ProcessStage::Locking(_)) {
                 return Ok(Some(number));
             }
-            let rank = process.place.rank;
+            let rank = process.spec.rank;
             while let Some(thread) = &mut process.thread {
                 match thread.run(Reply::None) {
                     Stop::Between(_) => {}
@@ -68,8 +68,8 @@ impl World {
         Ok(None)
     }
 
-    /// A reporter that sleeps has nothing to tell.
-    fn check_stewards(&mut self) -> Result<()> {
+    /// Checks that sleeping reporters have nothing to report.
+    fn check_reporters(&mut self) -> Result<()> {
         for (number, machine) in self.machines.iter_mut().enumerate() {
             if machine.is_serving() {
                 let before = machine.link.up.len();

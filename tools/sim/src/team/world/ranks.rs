@@ -1,154 +1,165 @@
-//! What processes do: they come, meet and leave.
+//! The events of processes: they start, join, make rounds and leave.
 
 use anyhow::{Context, Result, bail, ensure};
 use pario_net::SwitchPoint;
 use pario_team::simulation::{CoordinatorRequest, MissingRank, NewsFeed, TeamCoordinator};
 
-use super::{HOST, World};
+use super::{COORDINATOR_MACHINE, TeamWorld};
 use crate::sim_thread::{Question, Reply, Stop};
-use crate::team::machine::{Duty, What};
-use crate::team::process::{Process, Stage, WaitEnd};
+use crate::team::machine::{LeaderStage, RequestPurpose};
+use crate::team::process::{ProcessStage, SimulatedProcess, WaitEnd};
 
-/// The number by which the machine knows a process.
+/// The process id by which the parker of a machine knows a process.
 pub(super) fn process_id(number: usize) -> u32 {
     u32::try_from(number + 1).unwrap_or(u32::MAX)
 }
 
-impl World {
-    pub(super) fn can_start(&self, process: &Process) -> bool {
-        let machine = &self.machines[process.place.machine];
-        let is_host = process.place.machine == HOST;
-        process.stage == Stage::Away
+impl TeamWorld {
+    pub(super) fn can_start(&self, process: &SimulatedProcess) -> bool {
+        let machine = &self.machines[process.spec.machine];
+        let is_coordinator = process.spec.machine == COORDINATOR_MACHINE;
+        process.stage == ProcessStage::NotStarted
             && !process.is_stalled()
-            && if process.place.is_captain {
-                // Whoever comes first waits for the host.
-                is_host || self.machines[HOST].duty != Duty::Coming
+            && if process.spec.is_leader {
+                // Leaders of other machines wait for the coordinator.
+                is_coordinator || self.machines[COORDINATOR_MACHINE].state != LeaderStage::Joining
             } else {
-                machine.duty != Duty::Coming && machine.gate.is_none()
+                machine.state != LeaderStage::Joining && machine.joining.is_none()
             }
     }
 
-    /// A process looks for the others.
+    /// Starts a process.
     pub(super) fn start(&mut self, process: usize) -> Result<()> {
-        let place = self.processes[process].place;
+        let spec = self.processes[process].spec;
         let size = self.size;
-        if place.is_captain && place.machine == HOST {
-            let mut host = TeamCoordinator::new(size);
-            let ticket = (HOST, What::Come(process));
-            host.join(HOST, (place.rank, place.rank), size, ticket);
-            self.host = Some(host);
-            return self.accept_captain(process, place.rank);
+        if spec.is_leader && spec.machine == COORDINATOR_MACHINE {
+            let mut coordinator = TeamCoordinator::new(size);
+            let ticket = (COORDINATOR_MACHINE, RequestPurpose::Join(process));
+            coordinator.join(COORDINATOR_MACHINE, (spec.rank, spec.rank), size, ticket);
+            self.coordinator = Some(coordinator);
+            return self.accept_leader(process, spec.rank);
         }
-        let machine = &mut self.machines[place.machine];
-        let is_refused = if place.is_captain {
-            self.host.is_none()
+        let machine = &mut self.machines[spec.machine];
+        let is_refused = if spec.is_leader {
+            self.coordinator.is_none()
         } else {
             let board = &machine.board;
-            let has_place = machine.is_serving() && !machine.link.is_cut;
-            // A machine has each rank once.
-            let is_taken = board.machine_ranks().contains(&place.rank);
-            !has_place || is_taken || board.has_left(place.rank) || board.lost().is_some()
+            let can_join = machine.is_serving() && !machine.link.is_cut;
+            // A rank is on a machine once.
+            let is_taken = board.machine_ranks().contains(&spec.rank);
+            !can_join || is_taken || board.has_left(spec.rank) || board.lost().is_some()
         };
         if is_refused {
-            if place.is_captain {
-                machine.duty = Duty::Refused;
+            if spec.is_leader {
+                machine.state = LeaderStage::Refused;
             }
-            self.set(process, Stage::Absent);
+            self.set(process, ProcessStage::Refused);
             return Ok(());
         }
-        if place.is_captain {
+        if spec.is_leader {
             machine.board.lead(true);
         } else {
-            machine.gate = Some(process);
+            machine.joining = Some(process);
         }
-        let (captain, rank) = (machine.captain, place.rank);
-        machine
-            .link
-            .ask(What::Come(process), CoordinatorRequest::Join { leader: captain, rank, size });
-        self.set(process, Stage::Asking);
+        let (leader, rank) = (machine.leader, spec.rank);
+        machine.link.request(
+            RequestPurpose::Join(process),
+            CoordinatorRequest::Join { leader, rank, size },
+        );
+        self.set(process, ProcessStage::Joining);
         Ok(())
     }
 
-    /// The host has accepted a captain: it serves, and is a rank like all others.
-    pub(super) fn accept_captain(&mut self, process: usize, host: u32) -> Result<()> {
-        let place = self.processes[process].place;
-        let machine = &mut self.machines[place.machine];
-        if place.machine == HOST {
+    /// Lets an accepted leader serve, and join as a rank.
+    pub(super) fn accept_leader(&mut self, process: usize, coordinator: u32) -> Result<()> {
+        let spec = self.processes[process].spec;
+        let machine = &mut self.machines[spec.machine];
+        if spec.machine == COORDINATOR_MACHINE {
             machine.board.lead(self.is_multi_machine);
             machine.has_joined = true;
-            self.model.decide(place.rank, (process, place.rank), true)?;
+            self.model.decide(spec.rank, (process, spec.rank), true)?;
         }
-        machine.duty = Duty::Serving;
-        machine.follower = Some(NewsFeed::new(place.rank, host));
-        machine.follow();
-        self.processes[process].board = Some(machine.board_of(place.rank));
-        self.set(process, Stage::Invited);
+        machine.state = LeaderStage::Serving;
+        machine.news_feed = Some(NewsFeed::new(spec.rank, coordinator));
+        machine.request_news();
+        self.processes[process].board = Some(machine.board_of(spec.rank));
+        self.set(process, ProcessStage::Admitted);
         Ok(())
     }
 
-    pub(super) fn can_go(&self, process: &Process) -> bool {
+    pub(super) fn can_go(&self, process: &SimulatedProcess) -> bool {
         match process.stage {
-            Stage::Invited | Stage::Written(_) | Stage::Reading(..) => true,
-            Stage::Ready => !process.is_stalled(),
-            Stage::Gathering | Stage::Waiting(_) | Stage::Locking(_) => !process.is_asleep(),
-            Stage::Away | Stage::Asking | Stage::Left | Stage::Killed | Stage::Absent => false,
+            ProcessStage::Admitted | ProcessStage::Written(_) | ProcessStage::Reading(..) => true,
+            ProcessStage::Ready => !process.is_stalled(),
+            ProcessStage::Gathering | ProcessStage::Waiting(_) | ProcessStage::Locking(_) => {
+                !process.is_asleep()
+            }
+            ProcessStage::NotStarted
+            | ProcessStage::Joining
+            | ProcessStage::Left
+            | ProcessStage::Killed
+            | ProcessStage::Refused => false,
         }
     }
 
-    /// A process does its next step.
+    /// Makes the next step of a process.
     pub(super) fn go_on(&mut self, number: usize) -> Result<()> {
         let process = &mut self.processes[number];
-        let (rank, machine) = (process.place.rank, process.place.machine);
+        let (rank, machine) = (process.spec.rank, process.spec.machine);
         let board = process.board.clone().context("it was let in")?;
         match process.stage {
-            Stage::Invited => {
+            ProcessStage::Admitted => {
                 self.machines[machine].parker.act_as(process_id(number));
                 board.mark_here();
-                process.stage = Stage::Gathering;
+                process.stage = ProcessStage::Gathering;
                 process.wait_for_all();
             }
-            Stage::Ready if process.lock_turns > 0 && self.rng.bool() => {
+            ProcessStage::Ready if process.lock_turns > 0 && self.rng.bool() => {
                 process.lock_turns -= 1;
                 // Few locks, so that processes wait for each other.
-                let place = (self.rng.u32(0..self.size.min(2)), 0);
-                process.stage = Stage::Locking(place);
-                process.take_lock(place);
+                let lock = (self.rng.u32(0..self.size.min(2)), 0);
+                process.stage = ProcessStage::Locking(lock);
+                process.take_lock(lock);
             }
-            Stage::Ready => match process.program.get(process.next) {
-                Some(said) => match board.enter() {
+            ProcessStage::Ready => match process.program.get(process.next) {
+                Some(sent) => match board.enter() {
                     Ok(round) => {
-                        board.write(round, said.call, &said.bytes);
-                        process.stage = Stage::Written(round);
+                        board.write(round, sent.call, &sent.bytes);
+                        process.stage = ProcessStage::Written(round);
                     }
                     Err(missing) => self.fail(number, missing)?,
                 },
                 None => self.leave(number),
             },
-            Stage::Written(round) => {
-                let said = &process.program[process.next];
-                self.model.come(rank, round, said)?;
-                process.stage = Stage::Waiting(round);
+            ProcessStage::Written(round) => {
+                let sent = &process.program[process.next];
+                self.model.come(rank, round, sent)?;
+                process.stage = ProcessStage::Waiting(round);
                 process.complete_round();
-                // It arrives before any other process does something.
+                // It arrives before any other process makes a step.
                 return self.run_thread(number);
             }
-            Stage::Gathering | Stage::Waiting(_) | Stage::Locking(_) => {
+            ProcessStage::Gathering | ProcessStage::Waiting(_) | ProcessStage::Locking(_) => {
                 return self.run_thread(number);
             }
-            Stage::Reading(round, other) => {
+            ProcessStage::Reading(round, other) => {
                 let (call, bytes) = board.read_slot(other, round);
-                let said = self.model.told(rank, other)?;
-                let is_same = said.call.to_bytes(said.bytes.len()) == call && said.bytes == bytes;
-                ensure!(is_same, "rank {rank} reads something else than rank {other} has told");
+                let sent = self.model.sent(rank, other)?;
+                let is_same = sent.call.to_bytes(sent.bytes.len()) == call && sent.bytes == bytes;
+                ensure!(is_same, "rank {rank} reads other bytes than rank {other} has sent");
                 if other + 1 < self.size {
-                    process.stage = Stage::Reading(round, other + 1);
+                    process.stage = ProcessStage::Reading(round, other + 1);
                 } else {
                     self.run.rounds += 1;
                     process.next += 1;
-                    process.stage = Stage::Ready;
+                    process.stage = ProcessStage::Ready;
                 }
             }
-            Stage::Away | Stage::Asking | Stage::Left | Stage::Killed | Stage::Absent => {}
+            ProcessStage::NotStarted
+            | ProcessStage::Joining
+            | ProcessStage::Left
+            | ProcessStage::Killed
+            | ProcessStage::Refused => {}
         }
         Ok(())
     }
@@ -156,38 +167,42 @@ impl World {
     /// Runs the thread of a process until it stops.
     fn run_thread(&mut self, number: usize) -> Result<()> {
         let process = &mut self.processes[number];
-        let (rank, machine) = (process.place.rank, process.place.machine);
+        let (rank, machine) = (process.spec.rank, process.spec.machine);
         let lock = match process.stage {
-            Stage::Locking((of, number)) => Some((machine, of, number)),
+            ProcessStage::Locking((of, number)) => Some((machine, of, number)),
             _ => None,
         };
         if let Some(lock) = lock.filter(|_| std::mem::take(&mut process.is_unlocking)) {
             self.model.unlock(lock);
         }
-        let thread = process.thread.as_mut().context("it waits at the board")?;
+        let thread = process.thread.as_mut().context("the process waits at the board")?;
         let end = match thread.run(Reply::None) {
             Stop::Between(Some((SwitchPoint::Unlocking, _))) => {
                 process.is_unlocking = true;
                 return Ok(());
             }
             Stop::Between(Some((SwitchPoint::Locked, _))) => {
-                return self.model.lock(lock.context("it waits for a lock")?, (number, rank));
+                return self
+                    .model
+                    .lock(lock.context("the process waits for a lock")?, (number, rank));
             }
             Stop::Between(_) | Stop::Parked => return Ok(()),
             Stop::Asked(Question::Hold) => {
                 self.run.locks += 1;
-                return self.model.lock(lock.context("it waits for a lock")?, (number, rank));
+                return self
+                    .model
+                    .lock(lock.context("the process waits for a lock")?, (number, rank));
             }
             Stop::Asked(question) => bail!("rank {rank} asks: {question:?}"),
             Stop::Ended(end) => end,
         };
         process.thread = None;
         match (process.stage.clone(), end) {
-            (Stage::Gathering, WaitEnd::AllHere(Ok(()))) => {
-                self.model.gathered()?;
-                process.stage = Stage::Ready;
+            (ProcessStage::Gathering, WaitEnd::AllHere(Ok(()))) => {
+                self.model.check_gathered()?;
+                process.stage = ProcessStage::Ready;
             }
-            (Stage::Gathering, WaitEnd::AllHere(Err(absent))) => {
+            (ProcessStage::Gathering, WaitEnd::AllHere(Err(absent))) => {
                 let missing = process.board.as_ref().and_then(|board| board.check_all_here());
                 let Some(Err(missing)) = missing else {
                     bail!("rank {rank} does not wait for {absent:?}, and no rank is missing");
@@ -196,26 +211,30 @@ impl World {
                 self.run.failures += 1;
                 match missing {
                     MissingRank::Lost(_) => self.leave(number),
-                    // Nobody waits for the end of a team that has not begun.
+                    // A leader does not stay for a team that has not begun.
                     MissingRank::Left(_) => self.give_up(number),
                 }
             }
-            (Stage::Waiting(round), WaitEnd::Round(Ok(over))) => {
+            (ProcessStage::Waiting(round), WaitEnd::Round(Ok(over))) => {
                 ensure!(over == round, "rank {rank} wrote for {round} and passes {over}");
                 self.model.pass(rank)?;
-                process.stage = Stage::Reading(round, 0);
+                process.stage = ProcessStage::Reading(round, 0);
             }
-            (Stage::Waiting(_), WaitEnd::Round(Err(missing))) => self.fail(number, missing)?,
-            (Stage::Locking(_), WaitEnd::Lock(Ok(()))) => process.stage = Stage::Ready,
-            (Stage::Locking(_), WaitEnd::Lock(Err(missing))) => {
-                process.stage = Stage::Ready;
+            (ProcessStage::Waiting(_), WaitEnd::Round(Err(missing))) => {
+                self.fail(number, missing)?
+            }
+            (ProcessStage::Locking(_), WaitEnd::Lock(Ok(()))) => {
+                process.stage = ProcessStage::Ready
+            }
+            (ProcessStage::Locking(_), WaitEnd::Lock(Err(missing))) => {
+                process.stage = ProcessStage::Ready;
                 self.run.lock_failures += 1;
-                let owner = self.model.owner(lock.context("it waits for a lock")?);
-                let (owner, owner_rank) = owner.context("no process has the lock")?;
-                let is_killed = self.processes[owner].stage == Stage::Killed;
+                let owner = self.model.owner(lock.context("the process waits for a lock")?);
+                let (owner, owner_rank) = owner.context("no process holds the lock")?;
+                let is_killed = self.processes[owner].stage == ProcessStage::Killed;
                 ensure!(
                     is_killed && missing == MissingRank::Lost(owner_rank),
-                    "rank {rank} is told of {missing:?}, and rank {owner_rank} has the lock"
+                    "rank {rank} fails with {missing:?}, and rank {owner_rank} holds the lock"
                 );
             }
             (stage, end) => bail!("rank {rank} in {stage:?} waits for {end:?}"),
@@ -223,44 +242,44 @@ impl World {
         Ok(())
     }
 
-    /// A rank waits in vain: it calls again, or leaves.
+    /// Fails the call of a rank: it calls again, or leaves.
     fn fail(&mut self, number: usize, missing: MissingRank) -> Result<()> {
         self.run.failures += 1;
         let process = &mut self.processes[number];
-        let (rank, machine) = (process.place.rank, process.place.machine);
+        let (rank, machine) = (process.spec.rank, process.spec.machine);
         self.model.fail(rank, machine, missing)?;
         if process.retries == 0 {
             self.leave(number);
             return Ok(());
         }
         process.retries -= 1;
-        // The next call is another one.
+        // It goes on with its next call.
         process.next = (process.next + 1) % process.program.len().max(1);
-        process.stage = Stage::Ready;
+        process.stage = ProcessStage::Ready;
         Ok(())
     }
 
-    /// A process leaves. Its connection to its captain is closed; a captain stays until all others
-    /// have left as well.
+    /// Lets a process leave. Its connection to its leader is closed; a leader stays until all other
+    /// ranks have left as well.
     pub(super) fn leave(&mut self, number: usize) {
         let process = &mut self.processes[number];
         if let Some(board) = &process.board {
             board.leave();
         }
-        process.stage = Stage::Left;
+        process.stage = ProcessStage::Left;
         process.thread = None;
-        let place = process.place;
-        self.model.leave(place.rank);
-        if !place.is_captain {
-            self.machines[place.machine].closed.push_back(place.rank);
+        let spec = process.spec;
+        self.model.leave(spec.rank);
+        if !spec.is_leader {
+            self.machines[spec.machine].closed.push_back(spec.rank);
         }
     }
 
-    /// The patience of a process ends before all have come: a captain does not stay.
+    /// Ends a process at the time limit, because not all ranks have come. A leader does not stay.
     pub(super) fn give_up(&mut self, number: usize) {
-        let place = self.processes[number].place;
-        if place.is_captain {
-            self.end_captain(place.machine, Duty::GivenUp);
+        let spec = self.processes[number].spec;
+        if spec.is_leader {
+            self.end_leader(spec.machine, LeaderStage::GivenUp);
         }
         self.leave(number);
     }
