@@ -51,6 +51,8 @@ pub enum FileOutput {
     Measured,
     /// The table has processed a call that needs no other rank.
     Processed(Ticket, SharedCall),
+    /// A rank has left the table.
+    Left(Ticket),
     /// A rank has read the next bytes for all, or has failed to, in this round.
     ReadForAll(u64, Result<Vec<u8>, String>),
     /// An access for all has ended for a rank, with these bytes and their number.

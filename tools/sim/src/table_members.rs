@@ -225,6 +225,10 @@ impl TableMembers {
                 return Ok(());
             }
         };
+        if let CallAtTable::Call(SharedCall::Leave) = call.what {
+            outputs.push(FileOutput::Left(ticket));
+            return Ok(());
+        }
         let is_round = matches!(call.what, CallAtTable::Call(SharedCall::Collective { .. }));
         ensure!(
             call.is_known || !is_round || answer.is_err(),

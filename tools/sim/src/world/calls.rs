@@ -77,8 +77,9 @@ impl World {
         if !state.is_closed {
             if has_table {
                 self.call(rank, step, TicketPurpose::Notify, SharedCall::Leave, Vec::new())?;
+            } else {
+                self.notify_node(rank, step, SharedCall::Leave)?;
             }
-            self.notify_node(rank, step, SharedCall::Leave)?;
         } else if has_table && !state.has_closed_collectively {
             self.notify_node(rank, step, SharedCall::Close)?;
         } else if self.opening.as_ref().is_some_and(|opening| opening.is_last_to_close(rank)) {
@@ -351,6 +352,12 @@ impl World {
                     SharedCall::Transfer(_) | SharedCall::Seek(_) => opening.record(&ticket, &call),
                     _ => {}
                 },
+                // The rank tells the node after it has left the table, if it is still connected.
+                FileOutput::Left(ticket) => {
+                    if !self.ranks[ticket.rank as usize].is_cut_off {
+                        self.notify_node(ticket.rank, ticket.step, SharedCall::Leave)?;
+                    }
+                }
                 FileOutput::ReadForAll(number, bytes) => opening.read_for_all(number, bytes)?,
                 FileOutput::AccessEnded(ticket, buffer, done) => {
                     self.end_at_table(ticket, buffer, done)?;

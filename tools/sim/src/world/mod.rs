@@ -218,7 +218,7 @@ impl World {
         let moving: Vec<u32> = ranks.filter(|rank| self.can_move(*rank)).collect();
         let kinds = [ready.len(), moving.len(), self.network.len()];
         if kinds == [0; 3] {
-            return Ok(self.look(true)? || self.end_lock_waits()? || self.end_orphans()?);
+            return Ok(self.look(true)? || self.end_lock_wait()? || self.end_orphans()?);
         }
         let kind = loop {
             let kind = self.rng.usize(0..3);
@@ -312,27 +312,28 @@ impl World {
         Ok(())
     }
 
-    /// Ends the sleeps of ranks that wait for the lock of a table after a rank was lost: it may have
-    /// had the lock, or died before it took the lock for which it was woken. Nothing else can
-    /// happen. Returns whether there were any.
-    fn end_lock_waits(&mut self) -> Result<bool> {
-        let calls =
-            match &self.opening {
-                Some(OpenedFile {
-                    coordination: CoordinationState::Table(table), left, ..
-                }) if !left.is_empty() => table.waiting_for_lock(),
-                _ => Vec::new(),
-            };
-        for call in &calls {
-            self.run_at_table(*call)?;
-            if let Some(OpenedFile { coordination: CoordinationState::Table(table), .. }) =
-                &self.opening
+    /// Ends the sleep of a rank that waits for the lock of a table after a rank was lost: the lost
+    /// one may have had the lock, or died before it took the lock for which it was woken. Nothing
+    /// else can happen. Returns whether a rank waits for the lock.
+    fn end_lock_wait(&mut self) -> Result<bool> {
+        let Some(call) = self.waiting_for_lock().first().copied() else { return Ok(false) };
+        self.run_at_table(call)?;
+        // No rank that lives has the lock: it could go on.
+        let waits_on = self.waiting_for_lock().contains(&call);
+        ensure!(!waits_on, "a rank waits for ever for the lock of a lost one");
+        Ok(true)
+    }
+
+    /// Calls that wait for the lock of a table at which a rank was lost.
+    fn waiting_for_lock(&self) -> Vec<u64> {
+        match &self.opening {
+            Some(OpenedFile { coordination: CoordinationState::Table(table), left, .. })
+                if !left.is_empty() =>
             {
-                let waits_on = table.waiting_for_lock().contains(call);
-                ensure!(!waits_on, "a rank waits for ever for the lock of a lost one");
+                table.waiting_for_lock()
             }
+            _ => Vec::new(),
         }
-        Ok(!calls.is_empty())
     }
 
     /// Fails if a rank waits although nothing can happen any more.
