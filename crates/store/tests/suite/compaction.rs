@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use fastrand::Rng;
 use pario_store::medium::MemoryMedium;
 use pario_store::{
     Caching, CheckDepth, CompactionCursor, Disk, DiskOptions, ExtentCache, ExtentFile, NewSubfile,
@@ -73,19 +74,28 @@ fn the_worker_compacts_a_subfile_beside_readers_and_writers() {
     let is_compact = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            let live = (KEEP - 1..EXTENTS).step_by(KEEP as usize);
-            for rewritten in live.clone().cycle() {
-                live.clone().for_each(|index| check_extent(&file, index));
-                file.write(rewritten, b"", &body(rewritten)).unwrap();
-                if is_compact.load(Ordering::Acquire) {
-                    break;
+            // The last version of each live extent is in its header: no move brings an old one back.
+            let mut versions = vec![0_u32; (EXTENTS / KEEP) as usize];
+            let mut rng = Rng::with_seed(1);
+            while !is_compact.load(Ordering::Acquire) {
+                let number = rng.usize(..versions.len());
+                let index = number as u64 * KEEP + KEEP - 1;
+                let extent = file.read_with(index, Caching::Bypass).unwrap().unwrap();
+                let version = versions[number];
+                let expected =
+                    if version == 0 { Vec::new() } else { version.to_le_bytes().to_vec() };
+                assert!(extent.header() == expected && extent.body() == body(index), "{index}");
+                if rng.u8(..4) == 0 {
+                    versions[number] += 1;
+                    let header = versions[number].to_le_bytes();
+                    file.write(index, &header, &body(index)).unwrap();
                 }
             }
         });
         delete_most(&file, EXTENTS, KEEP);
         file.sync().unwrap();
         // Rewritten extents take space until a sync, and the data file has a reserve.
-        while file.stat().unwrap().disk_bytes > live_bytes * 2 + (8 << 20) {
+        while file.stat().unwrap().disk_bytes > live_bytes * 2 + (24 << 20) {
             thread::yield_now();
         }
         is_compact.store(true, Ordering::Release);
