@@ -91,7 +91,7 @@ impl Drop for FloodClient {
 }
 
 impl FloodCounts {
-    fn to_line(self) -> String {
+    fn into_line(self) -> String {
         let limit = self.limit.map_or_else(String::new, |limit| format!(" (for example: {limit})"));
         format!("{} requests done, {} refused{limit}", self.done, self.refused)
     }
@@ -112,7 +112,7 @@ pub fn send_requests(socket: &Path, end: Instant) -> Result<String> {
             _ => Request::Map,
         })?;
     }
-    Ok(counts.to_line())
+    Ok(counts.into_line())
 }
 
 /// Opens files and closes none, far beyond the limit of a user; then it connects again.
@@ -127,7 +127,7 @@ pub fn open_files(socket: &Path, end: Instant) -> Result<String> {
             }
         }
     }
-    Ok(counts.to_line())
+    Ok(counts.into_line())
 }
 
 /// Locks every second byte of a file.
@@ -156,7 +156,7 @@ pub fn take_locks(socket: &Path, end: Instant) -> Result<String> {
             }
         }
     }
-    Ok(counts.to_line())
+    Ok(counts.into_line())
 }
 
 /// Claims huge jobs, distant rounds and long lists.
@@ -183,7 +183,7 @@ pub fn claim_resources(socket: &Path, end: Instant) -> Result<String> {
             counts.done += u64::from(client.start(Request::Jobs)?.wait()?.result.is_ok());
         }
     }
-    Ok(format!("{}, {waiting} left waiting", counts.to_line()))
+    Ok(format!("{}, {waiting} left waiting", counts.into_line()))
 }
 
 /// A request with random numbers, many of them extreme.
