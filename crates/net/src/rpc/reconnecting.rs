@@ -160,13 +160,14 @@ type ExpiringCallback<R, E> = (Instant, Weak<Callback<R, E>>);
 
 /// A connection that was opened. It may be lost by now.
 pub struct OpenConnection<P: Protocol, S: SessionSetup<P>> {
+    /// Dropped first, so that the link ends before its client.
+    _space: Space,
     /// Sends requests over this connection only.
     pub link: RpcClient<P>,
     /// What the server said when the connection was opened.
     pub session: S::Session,
     /// The number of the connection; the first one of a client has number 1.
     pub epoch: u64,
-    _space: Space,
 }
 
 /// A request that was sent over a connection.
@@ -254,7 +255,7 @@ impl<P: Protocol, S: SessionSetup<P>> ReconnectingClient<P, S> {
         let mut state = self.state.lock();
         match opened {
             Ok((link, session, _space)) => Ok(state
-                .record_open(|epoch| Arc::new(OpenConnection { link, session, epoch, _space }))),
+                .record_open(|epoch| Arc::new(OpenConnection { _space, link, session, epoch }))),
             Err(error) => {
                 state.record_failure(Instant::now(), address.as_ref(), error.clone());
                 Err(error)
