@@ -1,6 +1,7 @@
 //! The contract of the reconnecting client, over Unix sockets and within a process. No test waits
 //! for time to pass, except for a server that never replies.
 
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
@@ -116,15 +117,19 @@ impl Sockets {
                 };
                 let number = incoming.request;
                 let is_held = number == HELD || counts.holds_hellos.load(Ordering::SeqCst);
+                let mut responder = Some(incoming.responder);
                 if is_held {
-                    counts.held.lock().push((number, incoming.responder));
-                } else {
-                    incoming.responder.send(number + 1);
+                    counts.held.lock().extend(responder.take().map(|held| (number, held)));
                 }
+                // A test that sees the count finds the request held; one that has the reply finds
+                // it counted.
                 if number == HELLO {
                     counts.hellos.fetch_add(1, Ordering::SeqCst);
                 }
                 counts.requests.fetch_add(1, Ordering::SeqCst);
+                if let Some(responder) = responder {
+                    responder.send(number + 1);
+                }
             }
         });
         server
@@ -222,6 +227,33 @@ fn a_server_that_restarts_between_two_requests_goes_unnoticed() {
         let before = client.current().unwrap();
         server.space.close();
         until("the loss is noticed", || !before.link.is_alive());
+    }
+}
+
+#[test]
+fn a_request_is_repeated_once_if_the_link_is_lost_before_it_is_sent() {
+    let sockets = Sockets::new();
+    for (losses, is_sent) in [(1, true), (2, false)] {
+        let server = RefCell::new(sockets.serve("server"));
+        let client = client(NEVER, &sockets.address("server"));
+        let attempts = Cell::new(0);
+        let started = client.start(soon(), None, || {
+            // The client has a connection, and loses it before it sends.
+            attempts.set(attempts.get() + 1);
+            if attempts.get() <= losses {
+                let before = client.current().unwrap();
+                server.borrow().space.close();
+                until("the loss is noticed", || !before.link.is_alive());
+                server.replace(sockets.serve("server"));
+            }
+            7
+        });
+        assert_eq!(attempts.get(), 2);
+        match started {
+            Ok(started) => assert!(is_sent && started.pending.wait() == Ok(8)),
+            Err(why) => assert!(!is_sent && why == "the connection to it was lost", "{why}"),
+        }
+        server.borrow().space.close();
     }
 }
 
