@@ -192,7 +192,7 @@ fn errors_name_the_node_and_the_extent() {
         assert!(error.contains("\"sharpen\"") && error.contains("byte histogram"), "{error}");
         let work = cluster.process(&file).operation("fail at", ());
         let error = work.collect::<()>().unwrap_err().to_string();
-        assert!(error.contains("parameters cannot be understood"), "{error}");
+        assert!(error.contains("the parameters of the operation cannot be decoded"), "{error}");
         let work = cluster.process(&file).operation("long", 100usize);
         let error = work.collect::<Option<bool>>().unwrap_err().to_string();
         assert!(error.contains("have another type"), "{error}");
