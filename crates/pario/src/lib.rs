@@ -47,9 +47,9 @@
 //! # }
 //! ```
 //!
-//! Modules: [`cached`] holds whole files in the memory of a job, [`team`] the memory of a job,
-//! [`records`] record files, [`operation`] operations that nodes run on extents, [`status`] the
-//! state of a cluster and its diagnosis.
+//! Modules: [`cached`] holds whole files in the memory of a job, [`memory`] the types of that
+//! memory, [`records`] record files, [`operation`] operations that nodes run on extents, [`status`]
+//! the state of a cluster and its diagnosis.
 
 mod address;
 pub mod cached;
