@@ -113,7 +113,7 @@ impl Job {
     /// ```
     /// # let job = pario::Job::new("callback", 1, 0)?;
     /// let reversed = job.callback(|call| Ok(call.data.iter().rev().copied().collect()))?;
-    /// assert_eq!(reversed.call(0, b"", b"abc")?, b"cba");
+    /// assert_eq!(reversed.call(b"", b"abc", 0)?, b"cba");
     /// # Ok::<(), pario::Error>(())
     /// ```
     pub fn callback(

@@ -405,11 +405,12 @@ impl io::Read for &SharedFile {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let cluster = pario::Cluster::embedded(dir.path())?;
-/// # let group = pario::Group::new(&cluster, "job", 1, 0)?;
+/// # let job = pario::Job::new("job", 1, 0)?;
+/// # let files = job.files(&cluster);
 /// use std::io::Write;
 ///
-/// let log = group.create("/log", pario::Mode::Log)?;
-/// writeln!(&log, "rank {}: residual {:e}", group.rank(), 1e-9)?;
+/// let log = files.create("/log", pario::Mode::Log)?;
+/// writeln!(&log, "rank {}: residual {:e}", job.rank(), 1e-9)?;
 /// # Ok(())
 /// # }
 /// ```
