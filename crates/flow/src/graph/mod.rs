@@ -5,9 +5,9 @@
 //! no layout engine; [`OperationGraph::to_dot`] exports it for Graphviz.
 //!
 //! ```
-//! use pario_flow::graph::{OperationGraph, RunKind, Shape};
+//! use pario_flow::graph::{OperationGraph, RunKind, GraphShape};
 //!
-//! let read = Shape::Run {
+//! let read = GraphShape::Run {
 //!     name: "read".into(),
 //!     thread: "Disk[·]".into(),
 //!     output: "Block".into(),
@@ -17,7 +17,7 @@
 //!     name: "fetch".into(),
 //!     input: "Request".into(),
 //!     output: "Block".into(),
-//!     body: Shape::Sequence(vec![read]),
+//!     body: GraphShape::Sequence(vec![read]),
 //! };
 //! assert!(graph.to_svg().starts_with("<svg"));
 //! assert!(graph.to_dot().starts_with("digraph"));
