@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use libc::c_int;
 
-use crate::errors::{CallError, CallResult, print_line, set_last_error};
+use crate::errors::{CallResult, ErrnoError, print_line, set_last_error};
 use crate::process;
 
 /// A return type of C calls that can report a failure.
@@ -56,7 +56,7 @@ pub fn exit_on_error<T>(name: &str, body: impl FnOnce() -> CallResult<T>) -> T {
 fn catch_panic<T>(body: impl FnOnce() -> CallResult<T>) -> CallResult<T> {
     // Unwind safe: all state is behind locks without poisoning.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
-        Err(CallError::new(
+        Err(ErrnoError::new(
             libc::ENOTRECOVERABLE,
             "libpario panicked: this is a bug, please report it with the lines that it printed \
              above",

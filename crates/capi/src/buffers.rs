@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use libc::{c_int, c_void, iovec};
 
-use crate::errors::{CallError, CallResult, EPFSLIOLEN};
+use crate::errors::{CallResult, EPFSLIOLEN, ErrnoError};
 
 /// Most bytes per call: the largest `int`, so that negative sizes are detected.
 pub const MAX_CALL_BYTES: usize = 0x7fff_ffff;
@@ -42,7 +42,7 @@ impl CallerBuffers {
     pub unsafe fn vectored(list: *const iovec, count: c_int) -> CallResult<Self> {
         let number = usize::try_from(count).ok().filter(|_| count <= MAX_BUFFERS);
         let Some(number) = number else {
-            return Err(CallError::invalid(format!(
+            return Err(ErrnoError::invalid(format!(
                 "{count} buffers in one call: pass 0 to {MAX_BUFFERS}"
             )));
         };
@@ -50,7 +50,7 @@ impl CallerBuffers {
             return Ok(Self(Vec::new()));
         }
         if list.is_null() {
-            return Err(CallError::null_pointer("the array of buffers"));
+            return Err(ErrnoError::null_pointer("the array of buffers"));
         }
         // SAFETY: the list is not null, and the caller guarantees its length.
         let list = unsafe { std::slice::from_raw_parts(list, number) };
@@ -132,7 +132,7 @@ impl From<CallerBuffers> for bytes::Bytes {
 
 fn check_len(len: usize) -> CallResult<()> {
     if len > MAX_CALL_BYTES {
-        return Err(CallError::new(
+        return Err(ErrnoError::new(
             EPFSLIOLEN,
             format!("{len} bytes in one call: the limit is {MAX_CALL_BYTES}"),
         ));
@@ -142,7 +142,7 @@ fn check_len(len: usize) -> CallResult<()> {
 
 fn check_start(start: *mut c_void, len: usize) -> CallResult<()> {
     if start.is_null() && len > 0 {
-        return Err(CallError::null_pointer("the buffer"));
+        return Err(ErrnoError::null_pointer("the buffer"));
     }
     Ok(())
 }

@@ -15,12 +15,12 @@ use pario::{JobFiles, SharedFile};
 use parking_lot::{Mutex, RwLock};
 use rustix::fs::{Mode, OFlags};
 
-use crate::errors::{CallError, CallKind, CallResult, EPFSLBADF, EPFSLMFILE, IntoCallResult};
+use crate::errors::{CallResult, EPFSLBADF, EPFSLMFILE, ErrnoContext, ErrnoError, IntoCallResult};
 use crate::{process, record_locks};
 
 /// An open shared file.
 #[derive(Debug)]
-pub struct OpenFile {
+pub struct DescriptorEntry {
     /// The path in the cluster.
     pub path: String,
     /// The flags of the open.
@@ -48,11 +48,11 @@ const DESCRIPTOR_LIMIT: usize = 1 << 20;
 
 static SHARED_BITS: [AtomicU64; DESCRIPTOR_LIMIT / 64] =
     [const { AtomicU64::new(0) }; DESCRIPTOR_LIMIT / 64];
-static FILES: Mutex<Option<HashMap<c_int, Arc<OpenFile>>>> = Mutex::new(None);
+static FILES: Mutex<Option<HashMap<c_int, Arc<DescriptorEntry>>>> = Mutex::new(None);
 
 /// Gives a file its descriptor. Fails if none is left.
-pub fn add(open: OpenFile) -> CallResult<c_int> {
-    let full = |text: &str| CallError::new(EPFSLMFILE, format!("{}: {text}", open.path));
+pub fn add(open: DescriptorEntry) -> CallResult<c_int> {
+    let full = |text: &str| ErrnoError::new(EPFSLMFILE, format!("{}: {text}", open.path));
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let held = match rustix::fs::open("/dev/null", flags, Mode::empty()) {
         Ok(held) => held,
@@ -79,7 +79,7 @@ pub fn add(open: OpenFile) -> CallResult<c_int> {
 }
 
 /// Returns the shared file of a descriptor; none if it is not one.
-pub fn find(fd: c_int) -> CallResult<Option<Arc<OpenFile>>> {
+pub fn find(fd: c_int) -> CallResult<Option<Arc<DescriptorEntry>>> {
     if !is_shared(fd) {
         return Ok(None);
     }
@@ -95,9 +95,9 @@ pub fn find(fd: c_int) -> CallResult<Option<Arc<OpenFile>>> {
 }
 
 /// Returns the shared file of a descriptor. Fails if it is not one.
-pub fn require(fd: c_int) -> CallResult<Arc<OpenFile>> {
+pub fn require(fd: c_int) -> CallResult<Arc<DescriptorEntry>> {
     find(fd)?.ok_or_else(|| {
-        CallError::new(EPFSLBADF, format!("descriptor {fd} is not that of a shared file"))
+        ErrnoError::new(EPFSLBADF, format!("descriptor {fd} is not that of a shared file"))
     })
 }
 
@@ -113,7 +113,7 @@ pub fn close(fd: c_int) -> CallResult<bool> {
     let file = open.take()?;
     FILES.lock().as_mut().and_then(|files| files.remove(&fd));
     record_locks::release_all(&file);
-    let closed = file.close().in_call(CallKind::Other);
+    let closed = file.close().in_call(ErrnoContext::Other);
     set_shared(fd, false);
     close_placeholder(fd);
     closed.map(|()| true)
@@ -125,7 +125,7 @@ pub fn is_shared(fd: c_int) -> bool {
     bit_of(fd).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
 }
 
-impl OpenFile {
+impl DescriptorEntry {
     /// Creates the entry of a file that was opened.
     pub fn new(path: String, flags: c_int, files: JobFiles, handle: FileHandle) -> Self {
         let handle = RwLock::new(Some(handle));
@@ -136,7 +136,7 @@ impl OpenFile {
     /// Returns how the file is open. Fails while it is being closed.
     pub fn handle(&self) -> CallResult<FileHandle> {
         let closed =
-            || CallError::new(EPFSLBADF, format!("{}: another thread is closing it", self.path));
+            || ErrnoError::new(EPFSLBADF, format!("{}: another thread is closing it", self.path));
         self.handle.read().clone().ok_or_else(closed)
     }
 
@@ -165,14 +165,14 @@ impl OpenFile {
     fn take(&self) -> CallResult<SharedFile> {
         let mut shared = self.handle.write();
         let Some(FileHandle { file, is_single }) = shared.take() else {
-            return Err(CallError::new(
+            return Err(ErrnoError::new(
                 EPFSLBADF,
                 format!("{}: another thread is closing it", self.path),
             ));
         };
         Arc::try_unwrap(file).map_err(|file| {
             *shared = Some(FileHandle { file, is_single });
-            CallError::new(libc::EBUSY, format!("{}: another thread is using it", self.path))
+            ErrnoError::new(libc::EBUSY, format!("{}: another thread is using it", self.path))
         })
     }
 }

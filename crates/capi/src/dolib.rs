@@ -7,7 +7,7 @@ use pario::memory::{Number, RawArray, TeamError};
 use parking_lot::Mutex;
 
 use crate::boundary::return_errno;
-use crate::errors::{CallError, CallResult, EPFSLBADF};
+use crate::errors::{CallResult, EPFSLBADF, ErrnoError};
 use crate::{process, team};
 
 /// The number types of `do_accumulate`, as in the header.
@@ -34,7 +34,7 @@ pub extern "C" fn do_array_create(elements: i64, element_bytes: i64) -> c_int {
         let team = team::current()?;
         let wanted = match (u64::try_from(elements), usize::try_from(element_bytes)) {
             (Ok(len), Ok(element)) => Ok((len, element)),
-            _ => Err(CallError::invalid(format!(
+            _ => Err(ErrnoError::invalid(format!(
                 "an array of {elements} elements of {element_bytes} bytes: neither number may be \
                  negative"
             ))),
@@ -45,7 +45,7 @@ pub extern "C" fn do_array_create(elements: i64, element_bytes: i64) -> c_int {
         let arrays = arrays.get_or_insert_with(|| ArrayTable { next: 0, known: HashMap::new() });
         let number = arrays.next;
         arrays.next = number.checked_add(1).ok_or_else(|| {
-            CallError::new(
+            ErrnoError::new(
                 libc::EMFILE,
                 "this process has created 2147483647 arrays, and no number is left",
             )
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn do_accumulate(
                 5 => add::<f32>(&array, &indices, values),
                 6 => add::<f64>(&array, &indices, values),
                 _ => {
-                    return Err(CallError::invalid(format!(
+                    return Err(ErrnoError::invalid(format!(
                         "number type {type_} is unknown: use DO_INT32 to DO_DOUBLE"
                     )));
                 }
@@ -221,12 +221,12 @@ unsafe fn add<T: Number>(
 fn find(array: c_int) -> CallResult<RawArray> {
     process::check_fork()?;
     let found = ARRAYS.lock().as_ref().and_then(|arrays| arrays.known.get(&array).cloned());
-    found.ok_or_else(|| CallError::new(EPFSLBADF, format!("array {array} does not exist")))
+    found.ok_or_else(|| ErrnoError::new(EPFSLBADF, format!("array {array} does not exist")))
 }
 
 fn index_of(index: i64) -> CallResult<u64> {
     u64::try_from(index).map_err(|_| {
-        CallError::invalid(format!("element {index} does not exist: indices start at 0"))
+        ErrnoError::invalid(format!("element {index} does not exist: indices start at 0"))
     })
 }
 
@@ -235,10 +235,10 @@ fn len_of(is_null: bool, count: i64, each: usize) -> CallResult<usize> {
     let len = usize::try_from(count).ok().and_then(|count| count.checked_mul(each));
     let len = len.filter(|len| *len <= largest);
     let len = len.ok_or_else(|| {
-        CallError::invalid(format!("{count} elements of {each} bytes are not possible in memory"))
+        ErrnoError::invalid(format!("{count} elements of {each} bytes are not possible in memory"))
     })?;
     if is_null && len > 0 {
-        return Err(CallError::null_pointer("the array of values or indices"));
+        return Err(ErrnoError::null_pointer("the array of values or indices"));
     }
     Ok(len)
 }

@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::boundary::return_errno;
 use crate::errors::{
-    CallError, CallKind, CallResult, EPFSLBADF, EPFSLIOLEN, EPFSLMFILE, IntoCallResult,
+    CallResult, EPFSLBADF, EPFSLIOLEN, EPFSLMFILE, ErrnoContext, ErrnoError, IntoCallResult,
 };
 use crate::names::{self, NameTarget};
 use crate::{opening, process, team};
@@ -148,9 +148,9 @@ pub fn open(
         let options = within(&name, options_of(&name, flags)?, memory)?;
         prepare(&name, options, flags, mode, job.rank())
     });
-    let team = job.team().in_call(CallKind::Open)?;
+    let team = job.team().in_call(ErrnoContext::Open)?;
     let (source, options, placeholder) = team::check_all_ranks(&team, prepared)?;
-    let file = job.cache_with(source, &options).in_call(CallKind::Open)?;
+    let file = job.cache_with(source, &options).in_call(ErrnoContext::Open)?;
     let number = placeholder.into_raw_fd();
     let file = Arc::new(Mutex::new(file));
     // An entry with this number was closed without this library.
@@ -172,7 +172,7 @@ fn prepare(
     // A placeholder: no other file gets the number, and reads and writes through it fail.
     let placeholder = rustix::fs::open("/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     let placeholder = placeholder.map_err(|errno| {
-        CallError::new(
+        ErrnoError::new(
             EPFSLMFILE,
             format!("{name}: no descriptor is left ({errno}): close files, or raise `ulimit -n`"),
         )
@@ -203,7 +203,7 @@ fn options_of(name: &str, flags: c_int) -> CallResult<CachedOptions> {
     let access = flags & libc::O_ACCMODE;
     if flags & !(known | IGNORED_FLAGS) != 0 || access == libc::O_ACCMODE {
         let text = format!("{name}: the open flags {flags:#x} are not possible for a cached file");
-        return Err(CallError::invalid(text));
+        return Err(ErrnoError::invalid(text));
     }
     // Together with the system's O_CREAT, 512 is the system's O_TRUNC.
     let has_system_create = is(libc::O_CREAT);
@@ -222,7 +222,7 @@ fn within(name: &str, options: CachedOptions, memory: Option<i64>) -> CallResult
     let Some(memory) = memory else { return Ok(options) };
     match u64::try_from(memory) {
         Ok(bytes) => Ok(options.memory(bytes)),
-        Err(_) => Err(CallError::invalid(format!(
+        Err(_) => Err(ErrnoError::invalid(format!(
             "{name}: the memory limit of {memory} bytes is negative"
         ))),
     }
@@ -233,7 +233,7 @@ fn find(fd: c_int) -> CallResult<CachedFileRef> {
     process::check_fork()?;
     let found = FILES.lock().as_ref().and_then(|files| files.get(&fd).cloned());
     found.ok_or_else(|| {
-        CallError::new(EPFSLBADF, format!("descriptor {fd} is not that of a cached file"))
+        ErrnoError::new(EPFSLBADF, format!("descriptor {fd} is not that of a cached file"))
     })
 }
 
@@ -242,7 +242,7 @@ pub fn reserve(fd: c_int, bytes: i64) -> CallResult<()> {
     let file = find(fd)?;
     let mut file = file.lock();
     // A negative size becomes a size that every rank refuses.
-    file.reserve(u64::try_from(bytes).unwrap_or(u64::MAX)).in_call(CallKind::Other)
+    file.reserve(u64::try_from(bytes).unwrap_or(u64::MAX)).in_call(ErrnoContext::Other)
 }
 
 /// Implements `do_lseek`. Returns the new position, and fails if it is above `largest`.
@@ -253,7 +253,7 @@ pub fn seek(fd: c_int, offset: i64, whence: c_int, largest: i64) -> CallResult<i
         libc::SEEK_SET => match u64::try_from(offset) {
             Ok(offset) => SeekFrom::Start(offset),
             Err(_) => {
-                return Err(CallError::invalid(format!(
+                return Err(ErrnoError::invalid(format!(
                     "do_lseek to offset {offset}: a position is never negative"
                 )));
             }
@@ -262,15 +262,16 @@ pub fn seek(fd: c_int, offset: i64, whence: c_int, largest: i64) -> CallResult<i
         libc::SEEK_END => SeekFrom::End(offset),
         _ => {
             let text = format!("whence {whence} is unknown: use SEEK_SET, SEEK_CUR or SEEK_END");
-            return Err(CallError::invalid(text));
+            return Err(ErrnoError::invalid(text));
         }
     };
     let before = file.position();
-    let position = i64::try_from(file.move_to(to).in_call(CallKind::Other)?).unwrap_or(i64::MAX);
+    let position =
+        i64::try_from(file.move_to(to).in_call(ErrnoContext::Other)?).unwrap_or(i64::MAX);
     if position > largest {
-        file.move_to(SeekFrom::Start(before)).in_call(CallKind::Other)?;
+        file.move_to(SeekFrom::Start(before)).in_call(ErrnoContext::Other)?;
         let text = format!("position {position} does not fit into an int: use do_lseek64");
-        return Err(CallError::new(libc::EOVERFLOW, text));
+        return Err(ErrnoError::new(libc::EOVERFLOW, text));
     }
     Ok(position)
 }
@@ -285,7 +286,7 @@ pub unsafe fn read(fd: c_int, buffer: *mut c_void, bytes: i64) -> CallResult<i64
     if len > 0 {
         // SAFETY: it is not null, and the caller guarantees room for `len` bytes.
         let buffer = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), len) };
-        file.lock().read_all(buffer).in_call(CallKind::Other)?;
+        file.lock().read_all(buffer).in_call(ErrnoContext::Other)?;
     }
     Ok(bytes)
 }
@@ -302,7 +303,7 @@ pub unsafe fn write(fd: c_int, buffer: *const c_void, bytes: i64) -> CallResult<
         // SAFETY: it is not null, and the caller guarantees `len` bytes.
         _ => unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), len) },
     };
-    file.lock().write_whole(buffer).in_call(CallKind::Other)?;
+    file.lock().write_whole(buffer).in_call(ErrnoContext::Other)?;
     Ok(bytes)
 }
 
@@ -310,13 +311,13 @@ fn checked_len(is_null: bool, bytes: i64) -> CallResult<usize> {
     let largest = isize::MAX.cast_unsigned();
     let len = usize::try_from(bytes).ok().filter(|len| *len <= largest);
     let len = len.ok_or_else(|| {
-        CallError::new(
+        ErrnoError::new(
             EPFSLIOLEN,
             format!("{bytes} bytes in one call: the count must not be negative"),
         )
     })?;
     if is_null && len > 0 {
-        return Err(CallError::null_pointer("the buffer"));
+        return Err(ErrnoError::null_pointer("the buffer"));
     }
     Ok(len)
 }
@@ -325,7 +326,7 @@ fn checked_len(is_null: bool, bytes: i64) -> CallResult<usize> {
 pub fn flush(fd: c_int) -> CallResult<()> {
     let file = find(fd)?;
     let flushed = file.lock().flush();
-    flushed.in_call(CallKind::Other)
+    flushed.in_call(ErrnoContext::Other)
 }
 
 /// Implements `do_close`. Closes the descriptor even if closing the file fails.
@@ -339,11 +340,11 @@ pub fn close(fd: c_int) -> CallResult<()> {
             // SAFETY: this module created the descriptor and gave it only to the caller, who is
             // closing it.
             unsafe { rustix::io::close(fd) };
-            closed.in_call(CallKind::Other)
+            closed.in_call(ErrnoContext::Other)
         }
         Err(file) => {
             FILES.lock().get_or_insert_default().insert(fd, file);
-            Err(CallError::new(
+            Err(ErrnoError::new(
                 libc::EBUSY,
                 format!("descriptor {fd}: another thread is using the file"),
             ))
@@ -353,7 +354,7 @@ pub fn close(fd: c_int) -> CallResult<()> {
 
 fn int(value: i64) -> CallResult<c_int> {
     c_int::try_from(value).map_err(|_| {
-        CallError::new(
+        ErrnoError::new(
             libc::EOVERFLOW,
             format!("{value} does not fit into an int: use the call that ends with 64"),
         )

@@ -57,7 +57,7 @@ errors! {
 
 /// The error of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallError {
+pub struct ErrnoError {
     /// The number for `errno`.
     pub number: c_int,
     /// The cause: what failed, on which object, and what to do. Empty if the number says it all.
@@ -65,11 +65,11 @@ pub struct CallError {
 }
 
 /// The result of a call.
-pub type CallResult<T> = Result<T, CallError>;
+pub type CallResult<T> = Result<T, ErrnoError>;
 
 /// The kind of a call, as far as it decides the number of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallKind {
+pub enum ErrnoContext {
     /// Opens a file or connects to the cluster.
     Open,
     /// Reads or writes.
@@ -80,7 +80,7 @@ pub enum CallKind {
     Other,
 }
 
-impl CallError {
+impl ErrnoError {
     /// Creates an error from a number and a cause.
     pub fn new(number: c_int, text: impl Into<String>) -> Self {
         Self { number, text: text.into() }
@@ -110,7 +110,7 @@ impl CallError {
     }
 
     /// Converts an error of `pario`.
-    pub fn from_error(error: &Error, kind: CallKind) -> Self {
+    pub fn from_error(error: &Error, kind: ErrnoContext) -> Self {
         Self { number: errno_of(error, kind), text: error.to_string() }
     }
 
@@ -126,7 +126,7 @@ impl CallError {
     }
 }
 
-impl From<rustix::io::Errno> for CallError {
+impl From<rustix::io::Errno> for ErrnoError {
     fn from(errno: rustix::io::Errno) -> Self {
         Self::new(errno.raw_os_error(), "")
     }
@@ -135,16 +135,16 @@ impl From<rustix::io::Errno> for CallError {
 /// Converts results of `pario` to results of calls.
 pub trait IntoCallResult<T> {
     /// Converts the error; the kind of the call can decide its number.
-    fn in_call(self, kind: CallKind) -> CallResult<T>;
+    fn in_call(self, kind: ErrnoContext) -> CallResult<T>;
 }
 
 impl<T> IntoCallResult<T> for Result<T, Error> {
-    fn in_call(self, kind: CallKind) -> CallResult<T> {
-        self.map_err(|error| CallError::from_error(&error, kind))
+    fn in_call(self, kind: ErrnoContext) -> CallResult<T> {
+        self.map_err(|error| ErrnoError::from_error(&error, kind))
     }
 }
 
-fn errno_of(error: &Error, kind: CallKind) -> c_int {
+fn errno_of(error: &Error, kind: ErrnoContext) -> c_int {
     match error {
         Error::Path(PathError::TooLong { .. } | PathError::NameTooLong { .. }) => {
             libc::ENAMETOOLONG
@@ -152,7 +152,7 @@ fn errno_of(error: &Error, kind: CallKind) -> c_int {
         Error::Path(PathError::Empty) | Error::NoParent { .. } => libc::ENOENT,
         Error::Path(_) | Error::Invalid { .. } => EPFSLINVAL,
         Error::Failure(failure) | Error::File { failure, .. } => errno_of_failure(failure, kind),
-        Error::NodeDown { .. } if kind == CallKind::Transfer => EPFSLNOIOD,
+        Error::NodeDown { .. } if kind == ErrnoContext::Transfer => EPFSLNOIOD,
         Error::LocksLost { .. } => EPFSLBADFH,
         Error::Ended { .. } => EPFSLNBYTES,
         Error::Disagree { .. } | Error::Team(TeamError::Disagree { .. }) => EPFSLMIXIO,
@@ -181,14 +181,14 @@ fn errno_of_kind(kind: io::ErrorKind) -> c_int {
     }
 }
 
-fn errno_of_failure(failure: &Failure, kind: CallKind) -> c_int {
+fn errno_of_failure(failure: &Failure, kind: ErrnoContext) -> c_int {
     match failure {
         Failure::NotFound { .. } | Failure::Deleted { .. } => libc::ENOENT,
         Failure::Exists { .. } => libc::EEXIST,
         Failure::NotADirectory { .. } => libc::ENOTDIR,
         Failure::IsADirectory { .. } => libc::EISDIR,
         Failure::NotEmpty { .. } => libc::ENOTEMPTY,
-        Failure::Denied { .. } if kind == CallKind::Open => libc::EACCES,
+        Failure::Denied { .. } if kind == ErrnoContext::Open => libc::EACCES,
         Failure::DiskFull { .. } => libc::ENOSPC,
         Failure::DiskReadOnly { .. } => libc::EROFS,
         Failure::Denied { .. }
@@ -202,7 +202,7 @@ fn errno_of_failure(failure: &Failure, kind: CallKind) -> c_int {
         Failure::TooManyLocks { .. } => libc::ENOLCK,
         Failure::LimitReached { .. } => libc::EDQUOT,
         Failure::NodeDown { .. } | Failure::Stopping { .. } | Failure::Uninformed { .. }
-            if kind == CallKind::Transfer =>
+            if kind == ErrnoContext::Transfer =>
         {
             EPFSLNOIOD
         }
@@ -216,10 +216,10 @@ fn errno_of_failure(failure: &Failure, kind: CallKind) -> c_int {
     }
 }
 
-fn errno_of_collective(error: &CollectiveError, kind: CallKind) -> c_int {
+fn errno_of_collective(error: &CollectiveError, kind: ErrnoContext) -> c_int {
     match error {
-        CollectiveError::Gone { .. } if kind == CallKind::Wait => EPFSLCHLDSIG,
-        CollectiveError::Closed { .. } if kind == CallKind::Wait => EPFSLCHLDEXIT,
+        CollectiveError::Gone { .. } if kind == ErrnoContext::Wait => EPFSLCHLDSIG,
+        CollectiveError::Closed { .. } if kind == ErrnoContext::Wait => EPFSLCHLDEXIT,
         CollectiveError::Disagreement(_)
         | CollectiveError::Closed { .. }
         | CollectiveError::WrongMode { .. } => EPFSLMIXIO,
@@ -253,11 +253,11 @@ pub fn describe_number(number: c_int) -> String {
 
 thread_local! {
     /// The last error of this thread.
-    static LAST_ERROR: RefCell<Option<CallError>> = const { RefCell::new(None) };
+    static LAST_ERROR: RefCell<Option<ErrnoError>> = const { RefCell::new(None) };
 }
 
 /// Sets `errno` and stores the cause for `pfslib_perror`.
-pub fn set_last_error(failed: CallError) {
+pub fn set_last_error(failed: ErrnoError) {
     let number = failed.number;
     // A thread that is ending has no thread-local storage.
     let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = Some(failed));

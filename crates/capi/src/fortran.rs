@@ -7,7 +7,7 @@
 use libc::{c_char, c_double, c_int, c_long, c_void, size_t};
 
 use crate::boundary::{exit_on_error, return_errno};
-use crate::errors::{CallError, CallResult};
+use crate::errors::{CallResult, ErrnoError};
 use crate::{donio, nx, team};
 
 /// All symbols of this file; a test compares them with the library's exports.
@@ -185,7 +185,7 @@ pub extern "C" fn dclock_() -> c_double {
 
 unsafe fn value(address: *const c_int) -> CallResult<c_int> {
     if address.is_null() {
-        return Err(CallError::null_pointer("the address of an argument"));
+        return Err(ErrnoError::null_pointer("the address of an argument"));
     }
     // SAFETY: it is not null, and the caller guarantees an integer.
     Ok(unsafe { address.read_unaligned() })
@@ -194,15 +194,15 @@ unsafe fn value(address: *const c_int) -> CallResult<c_int> {
 /// Copies a Fortran character argument: a NUL ends it, and trailing blanks do not count.
 unsafe fn text(start: *const c_char, len: size_t) -> CallResult<String> {
     if start.is_null() {
-        return Err(CallError::null_pointer("the file name"));
+        return Err(ErrnoError::null_pointer("the file name"));
     }
     // SAFETY: it is not null, and the caller guarantees `len` characters.
     let letters = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), len) };
     let letters = letters.split(|letter| *letter == 0).next().unwrap_or_default();
     match str::from_utf8(letters).map(|text| text.trim_end_matches(' ')) {
-        Ok("") => Err(CallError::new(libc::ENOENT, "the file name is empty")),
+        Ok("") => Err(ErrnoError::new(libc::ENOENT, "the file name is empty")),
         Ok(text) => Ok(text.to_owned()),
-        Err(_) => Err(CallError::invalid("the file name is not UTF-8")),
+        Err(_) => Err(ErrnoError::invalid("the file name is not UTF-8")),
     }
 }
 

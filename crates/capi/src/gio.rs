@@ -5,7 +5,7 @@ use libc::{c_char, c_int, c_void};
 use pario::memory::Number;
 use pario::records::{RecordFile, RecordId};
 
-use crate::errors::{CallError, CallResult};
+use crate::errors::{CallResult, ErrnoError};
 use crate::record_files::{self, file, gio_call, path, record, record_error, region, start};
 use crate::team;
 
@@ -39,7 +39,7 @@ pub extern "C" fn GIO_Size() -> c_int {
 pub extern "C" fn GIO_Barrier() -> c_int {
     gio_call(|| {
         let met = team::current()?.barrier();
-        met.map_err(|error| CallError::new(team::errno_of(&error), error.to_string()))?;
+        met.map_err(|error| ErrnoError::new(team::errno_of(&error), error.to_string()))?;
         Ok(0)
     })
 }
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn GIO_List_records(
     gio_call(|| {
         let records = file(file_handle)?.records();
         let room = usize::try_from(max_records).map_err(|_| {
-            CallError::new(
+            ErrnoError::new(
                 libc::EINVAL,
                 format!("room for {max_records} records: the number must not be negative"),
             )
@@ -259,7 +259,7 @@ both_widths! {
         let block = block.ok_or_else(|| {
             let text =
                 format!("block {seg} does not exist: the record has {} blocks", blocks.len());
-            CallError::new(libc::EINVAL, text)
+            ErrnoError::new(libc::EINVAL, text)
         })?;
         let last = narrow::<i64>(block.start + block.len)? - 1;
         let (first, last) = (narrow(block.start)?, narrow(last)?);
@@ -387,7 +387,7 @@ unsafe fn accumulate(
         GIO_DOUBLE => add::<f64>,
         _ => {
             let text = format!("number type {kind} is unknown: use GIO_INT to GIO_DOUBLE");
-            return Err(CallError::new(libc::EINVAL, text));
+            return Err(ErrnoError::new(libc::EINVAL, text));
         }
     };
     // SAFETY: the caller guarantees it.
@@ -440,7 +440,7 @@ unsafe fn create(to: *mut c_int, make: impl FnOnce() -> CallResult<RecordId>) ->
 /// `segs` is null or points to `count` numbers.
 unsafe fn sizes<T: Copy + Into<i64>>(segs: *const T, count: c_int) -> CallResult<Vec<u64>> {
     let number = usize::try_from(count).map_err(|_| {
-        CallError::new(libc::EINVAL, format!("{count} blocks: the number must not be negative"))
+        ErrnoError::new(libc::EINVAL, format!("{count} blocks: the number must not be negative"))
     })?;
     check_memory(segs, number == 0)?;
     // SAFETY: it is not null, and the caller guarantees that many.
@@ -451,7 +451,7 @@ unsafe fn sizes<T: Copy + Into<i64>>(segs: *const T, count: c_int) -> CallResult
 fn size(number: impl Into<i64>) -> CallResult<u64> {
     let number = number.into();
     u64::try_from(number).map_err(|_| {
-        CallError::new(
+        ErrnoError::new(
             libc::EINVAL,
             format!("{number} is negative: sizes and positions start at 0"),
         )
@@ -466,7 +466,7 @@ fn int(number: u64) -> CallResult<c_int> {
 /// Converts a number to a narrower type. Fails if it does not fit.
 fn narrow<T>(number: impl TryInto<T> + Copy + std::fmt::Display) -> CallResult<T> {
     number.try_into().map_err(|_| {
-        CallError::new(
+        ErrnoError::new(
             libc::EOVERFLOW,
             format!("{number} does not fit into an int: use the call that ends with 64"),
         )
@@ -491,7 +491,7 @@ fn check_pointer<T>(pointer: *mut T) -> CallResult<()> {
 
 fn check_memory<T>(pointer: *const T, is_nothing: bool) -> CallResult<()> {
     if pointer.is_null() && !is_nothing {
-        return Err(CallError::new(libc::EFAULT, "a required pointer is NULL"));
+        return Err(ErrnoError::new(libc::EFAULT, "a required pointer is NULL"));
     }
     Ok(())
 }

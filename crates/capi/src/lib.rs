@@ -20,7 +20,7 @@
 //! signal handlers.
 //!
 //! A call enters through [`boundary`], which stops panics and turns a
-//! [`CallError`](errors::CallError) either into `errno` or into a message and the end of the
+//! [`ErrnoError`](errors::ErrnoError) either into `errno` or into a message and the end of the
 //! process. [`process`] connects to the job and the cluster, [`team`] joins the ranks that share
 //! memory (no cluster needed), [`descriptors`] maps descriptors to open files, and [`requests`]
 //! holds started requests.

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use libc::c_char;
 
-use crate::errors::{CallError, CallResult};
+use crate::errors::{CallResult, ErrnoError};
 
 /// Replaced by the rank of the process.
 const RANK_PLACEHOLDER: &str = "###";
@@ -91,7 +91,7 @@ impl NameRule {
             (Some(NameMatch::Number), _) => {
                 plain(&name.replace(RANK_PLACEHOLDER, &format!("{:03}", rank()?)))
             }
-            (Some(_), Self::Invalid(value)) => Err(CallError::invalid(format!(
+            (Some(_), Self::Invalid(value)) => Err(ErrnoError::invalid(format!(
                 "{name}: {PREFIX_VARIABLE} is {value:?}, which is no directory for shared files: \
                  set it to an absolute path such as /pfs, or unset it"
             ))),
@@ -106,14 +106,14 @@ impl NameRule {
 /// `name` is null or a NUL-terminated string.
 pub unsafe fn from_c(name: *const c_char) -> CallResult<String> {
     if name.is_null() {
-        return Err(CallError::null_pointer("the file name"));
+        return Err(ErrnoError::null_pointer("the file name"));
     }
     // SAFETY: it is not null, and the caller guarantees a NUL at its end.
     let name = unsafe { CStr::from_ptr(name) };
     match name.to_str() {
-        Ok("") => Err(CallError::new(libc::ENOENT, "the file name is empty")),
+        Ok("") => Err(ErrnoError::new(libc::ENOENT, "the file name is empty")),
         Ok(text) => Ok(text.to_owned()),
-        Err(_) => Err(CallError::invalid(format!("{name:?}: the file name is not UTF-8"))),
+        Err(_) => Err(ErrnoError::invalid(format!("{name:?}: the file name is not UTF-8"))),
     }
 }
 
@@ -125,7 +125,7 @@ pub fn resolve(name: &str, rank: impl FnOnce() -> CallResult<u32>) -> CallResult
 fn plain(name: &str) -> CallResult<NameTarget> {
     CString::new(name)
         .map(NameTarget::Plain)
-        .map_err(|_| CallError::new(libc::EINVAL, "the file name contains a NUL byte"))
+        .map_err(|_| ErrnoError::new(libc::EINVAL, "the file name contains a NUL byte"))
 }
 
 /// Returns the path of a shared file. A relative name starts at the working directory.
@@ -136,7 +136,7 @@ pub fn path(name: &str) -> CallResult<String> {
     let here = rustix::process::getcwd(Vec::new())?;
     match OsStr::from_bytes(here.to_bytes()).to_str() {
         Some(here) => Ok(without_dots(&format!("{here}/{name}"))),
-        None => Err(CallError::invalid("the path of the working directory is not UTF-8")),
+        None => Err(ErrnoError::invalid("the path of the working directory is not UTF-8")),
     }
 }
 

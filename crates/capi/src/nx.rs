@@ -7,7 +7,7 @@ use libc::{c_double, c_long};
 use pario::memory::{Number, Reduction};
 
 use crate::boundary::exit_on_error;
-use crate::errors::{CallError, CallKind, CallResult, IntoCallResult};
+use crate::errors::{CallResult, ErrnoContext, ErrnoError, IntoCallResult};
 use crate::{process, team};
 
 /// Returns the rank of this process.
@@ -28,7 +28,7 @@ pub extern "C" fn numnodes() -> c_long {
 pub extern "C" fn gsync() {
     exit_on_error("gsync", || match team::joined() {
         Some(team) => team::team_result(team.barrier()),
-        None => process::current()?.files.barrier().in_call(CallKind::Other),
+        None => process::current()?.files.barrier().in_call(ErrnoContext::Other),
     });
 }
 
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn gdsum(numbers: *mut c_double, count: c_long, _work: *mu
 /// `numbers` is null or points to `count` numbers.
 pub unsafe fn sum<T: Number>(numbers: *mut T, count: c_long) -> CallResult<()> {
     let wrong = || {
-        CallError::invalid(format!(
+        ErrnoError::invalid(format!(
             "{count} numbers at {numbers:?}: the count must not be negative, and the address not \
              null and aligned"
         ))

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use libc::{c_char, c_int, mode_t};
 use pario::{Cluster, Error, Failure, FilePath, JobFiles, Mode, SharedFile};
 
-use crate::descriptors::{self, FileHandle, OpenFile};
-use crate::errors::{CallError, CallKind, CallResult, EPFSLNDELAY, IntoCallResult};
+use crate::descriptors::{self, DescriptorEntry, FileHandle};
+use crate::errors::{CallResult, EPFSLNDELAY, ErrnoContext, ErrnoError, IntoCallResult};
 use crate::names::{self, NameTarget};
 use crate::process;
 
@@ -26,7 +26,7 @@ pub unsafe fn open(name: *const c_char, flags: c_int, mode: mode_t) -> CallResul
             // SAFETY: a `CString` is NUL-terminated.
             let fd = unsafe { libc::open(own.as_ptr(), flags, mode) };
             if fd < 0 {
-                Err(CallError::last_os_error().with_name(&own.to_string_lossy()))
+                Err(ErrnoError::last_os_error().with_name(&own.to_string_lossy()))
             } else {
                 Ok(fd)
             }
@@ -72,7 +72,7 @@ pub unsafe fn open_subgroup(
     let path = names::path(&unsafe { names::from_c(name) }?)?;
     let io_mode = if is_collective { mode_of(io_mode)? } else { Mode::Unix };
     let (Ok(size_known), Ok(rank_known)) = (u32::try_from(size), u32::try_from(rank)) else {
-        return Err(CallError::invalid(format!(
+        return Err(ErrnoError::invalid(format!(
             "process {rank} of {size}: neither number may be negative"
         )));
     };
@@ -84,14 +84,14 @@ pub unsafe fn open_subgroup(
 pub fn mode_of(number: c_int) -> CallResult<Mode> {
     let mode = u8::try_from(number).ok().and_then(Mode::from_number);
     mode.ok_or_else(|| {
-        CallError::invalid(format!("I/O mode {number} is unknown: M_UNIX to M_ASYNC are 0 to 5"))
+        ErrnoError::invalid(format!("I/O mode {number} is unknown: M_UNIX to M_ASYNC are 0 to 5"))
     })
 }
 
 /// Opens the file of a descriptor once more, collectively, with the descriptor's access.
-pub fn reopen_collective(open: &OpenFile) -> CallResult<SharedFile> {
+pub fn reopen_collective(open: &DescriptorEntry) -> CallResult<SharedFile> {
     let flags = open.flags & (libc::O_ACCMODE | libc::O_APPEND);
-    open_in_cluster(&open.path, flags, 0, &open.files, Mode::Unix).in_call(CallKind::Open)
+    open_in_cluster(&open.path, flags, 0, &open.files, Mode::Unix).in_call(ErrnoContext::Open)
 }
 
 fn open_shared(
@@ -112,13 +112,13 @@ fn open_shared(
         true => open_unnamed(&path, flags, mode, &openers, io_mode),
         false => open_in_cluster(&path, wanted, mode, &openers, io_mode),
     };
-    let file = Arc::new(file.in_call(CallKind::Open)?);
-    descriptors::add(OpenFile::new(path, flags, files, FileHandle { file, is_single }))
+    let file = Arc::new(file.in_call(ErrnoContext::Open)?);
+    descriptors::add(DescriptorEntry::new(path, flags, files, FileHandle { file, is_single }))
 }
 
 fn check_flags(path: &str, flags: c_int, is_single: bool) -> CallResult<()> {
     if flags & libc::O_NONBLOCK != 0 {
-        return Err(CallError::new(
+        return Err(ErrnoError::new(
             EPFSLNDELAY,
             format!(
                 "{path}: calls on shared files block: use iread and iwrite instead of O_NDELAY"
@@ -129,16 +129,16 @@ fn check_flags(path: &str, flags: c_int, is_single: bool) -> CallResult<()> {
     if flags & libc::O_TMPFILE == libc::O_TMPFILE {
         if !has_access || flags & libc::O_ACCMODE == libc::O_RDONLY {
             let why = "O_TMPFILE needs O_WRONLY or O_RDWR";
-            return Err(CallError::new(libc::EINVAL, format!("{path}: {why}")));
+            return Err(ErrnoError::new(libc::EINVAL, format!("{path}: {why}")));
         }
         if !is_single {
             let why = "a collective open needs a file name: use O_TMPFILE with open only";
-            return Err(CallError::invalid(format!("{path}: {why}")));
+            return Err(ErrnoError::invalid(format!("{path}: {why}")));
         }
         return Ok(());
     }
     if !has_access || flags & REFUSED_FLAGS != 0 {
-        return Err(CallError::invalid(format!(
+        return Err(ErrnoError::invalid(format!(
             "{path}: the open flags {flags:#x} are not possible for a shared file"
         )));
     }
@@ -195,7 +195,7 @@ fn open_unnamed(
 pub fn make_parents(cluster: &Cluster, directory: &str) -> CallResult<()> {
     match cluster.metadata(directory) {
         Err(error) if error.kind() == pario::ErrorKind::NotFound => {
-            cluster.make_directories(directory).in_call(CallKind::Open)
+            cluster.make_directories(directory).in_call(ErrnoContext::Open)
         }
         // Creating the file reports any other problem with the directory.
         _ => Ok(()),

@@ -5,7 +5,7 @@ use libc::{c_char, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t};
 use crate::boundary::{exit_on_error, return_errno};
 use crate::buffers::CallerBuffers;
 use crate::descriptors;
-use crate::errors::{self, CallError, CallKind, CallResult, EPFSLNBYTES, IntoCallResult};
+use crate::errors::{self, CallResult, EPFSLNBYTES, ErrnoContext, ErrnoError, IntoCallResult};
 use crate::requests::{self, StartedIo};
 use crate::{names, opening, plain_files, process, shared_io};
 
@@ -192,7 +192,7 @@ pub extern "C" fn pfslib_lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t
         // SAFETY: the call takes no memory.
         let at = unsafe { libc::lseek(fd, offset, whence) };
         if at < 0 {
-            plain_files::with_pfslib_errno(Err(CallError::last_os_error()))
+            plain_files::with_pfslib_errno(Err(ErrnoError::last_os_error()))
         } else {
             Ok(at)
         }
@@ -295,7 +295,7 @@ unsafe fn len_of(list: *const iovec, count: c_int) -> CallResult<i64> {
 
 fn check_all(moved: c_long, wanted: i64) -> CallResult<()> {
     if moved < wanted {
-        return Err(CallError::new(
+        return Err(ErrnoError::new(
             EPFSLNBYTES,
             format!("{moved} of {wanted} bytes were transferred"),
         ));
@@ -336,7 +336,7 @@ fn is_at_end(fd: c_int) -> CallResult<bool> {
         return plain_files::with_pfslib_errno(plain_files::is_at_end(fd));
     };
     requests::wait_for_file(fd);
-    open.file()?.is_at_end().in_call(CallKind::Other)
+    open.file()?.is_at_end().in_call(ErrnoContext::Other)
 }
 
 fn iomode_of(fd: c_int) -> CallResult<c_long> {
@@ -359,6 +359,6 @@ fn grow(fd: c_int, offset: off_t, whence: c_int) -> CallResult<c_long> {
 
 fn long(count: usize) -> CallResult<c_long> {
     c_long::try_from(count).map_err(|_| {
-        CallError::new(libc::EOVERFLOW, format!("{count} bytes do not fit into a long"))
+        ErrnoError::new(libc::EOVERFLOW, format!("{count} bytes do not fit into a long"))
     })
 }

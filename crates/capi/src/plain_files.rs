@@ -2,22 +2,22 @@
 
 use libc::{c_int, c_void, off_t};
 
-use crate::errors::{CallError, CallResult, EPFSLBADF};
+use crate::errors::{CallResult, EPFSLBADF, ErrnoError};
 
 /// Converts the result of a system call: -1 is an error.
 pub fn check_size(result: isize) -> CallResult<usize> {
-    usize::try_from(result).map_err(|_| CallError::last_os_error())
+    usize::try_from(result).map_err(|_| ErrnoError::last_os_error())
 }
 
 /// Converts an `int` result of a system call: -1 is an error.
 pub fn check_int(result: c_int) -> CallResult<c_int> {
-    if result < 0 { Err(CallError::last_os_error()) } else { Ok(result) }
+    if result < 0 { Err(ErrnoError::last_os_error()) } else { Ok(result) }
 }
 
 /// Replaces `EBADF` by `EPFSLBADF`, as the calls of `pfslib.h` report it.
 pub fn with_pfslib_errno<T>(done: CallResult<T>) -> CallResult<T> {
     done.map_err(|failed| match failed.number {
-        libc::EBADF => CallError::new(EPFSLBADF, failed.text),
+        libc::EBADF => ErrnoError::new(EPFSLBADF, failed.text),
         _ => failed,
     })
 }
@@ -27,7 +27,7 @@ pub fn is_at_end(fd: c_int) -> CallResult<bool> {
     // SAFETY: the call takes no memory.
     let at = unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) };
     if at < 0 {
-        return Err(CallError::last_os_error());
+        return Err(ErrnoError::last_os_error());
     }
     Ok(at >= len(fd)?)
 }
@@ -42,18 +42,18 @@ pub fn grow(fd: c_int, offset: off_t, whence: c_int) -> CallResult<off_t> {
             // SAFETY: the call takes no memory.
             let at = unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) };
             if at < 0 {
-                return Err(CallError::last_os_error());
+                return Err(ErrnoError::last_os_error());
             }
             at
         }
         _ => {
-            return Err(CallError::invalid(format!(
+            return Err(ErrnoError::invalid(format!(
                 "whence {whence} is unknown: use SIZE_SET, SIZE_CUR or SIZE_END"
             )));
         }
     };
     let wanted = from.checked_add(offset).ok_or_else(|| {
-        CallError::new(
+        ErrnoError::new(
             libc::EFBIG,
             format!("a size of {from} + {offset} bytes is beyond what an off_t holds"),
         )

@@ -5,8 +5,8 @@ use libc::{c_char, c_int, c_long, c_void, iovec, off_t, size_t, ssize_t};
 
 use crate::boundary::return_errno;
 use crate::buffers::CallerBuffers;
-use crate::descriptors::{self, OpenFile};
-use crate::errors::{CallError, CallKind, CallResult, EPFSLNDELAY, IntoCallResult};
+use crate::descriptors::{self, DescriptorEntry};
+use crate::errors::{CallResult, EPFSLNDELAY, ErrnoContext, ErrnoError, IntoCallResult};
 use crate::names::{self, NameMatch, NameRule, NameTarget};
 use crate::{plain_files, process, record_locks, shared_io};
 
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn pario_pread(
         // SAFETY: the caller guarantees it.
         let mut to = unsafe { CallerBuffers::single(buffer, bytes) }?;
         let read = to.fill(|to| file.file().read_at(to, offset));
-        read.in_call(CallKind::Transfer).and_then(size)
+        read.in_call(ErrnoContext::Transfer).and_then(size)
     })
 }
 
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn pario_pwrite(
         // SAFETY: the caller guarantees it.
         let from = unsafe { CallerBuffers::single(buffer.cast_mut(), bytes) }?;
         let written = open.file()?.file().write_at(&from.gather(), offset);
-        written.in_call(CallKind::Transfer).and_then(|()| size(bytes))
+        written.in_call(ErrnoContext::Transfer).and_then(|()| size(bytes))
     })
 }
 
@@ -171,7 +171,7 @@ pub extern "C" fn pario_fsync(fd: c_int) -> c_int {
     return_errno(|| match descriptors::find(fd)? {
         // A read-only descriptor has nothing to sync.
         Some(open) if open.flags & libc::O_ACCMODE == libc::O_RDONLY => Ok(0),
-        Some(open) => open.file()?.sync().in_call(CallKind::Transfer).map(|()| 0),
+        Some(open) => open.file()?.sync().in_call(ErrnoContext::Transfer).map(|()| 0),
         // SAFETY: the call takes no memory.
         None => plain_files::check_int(unsafe { libc::fsync(fd) }),
     })
@@ -187,8 +187,8 @@ pub extern "C" fn pario_ftruncate(fd: c_int, len: off_t) -> c_int {
         };
         let len = u64::try_from(len).map_err(|_| negative(&open, "length", len))?;
         shared_io::check_access(&open, true)
-            .map_err(|failed| CallError::new(libc::EINVAL, failed.text))?;
-        open.file()?.file().set_len(len).in_call(CallKind::Other).map(|()| 0)
+            .map_err(|failed| ErrnoError::new(libc::EINVAL, failed.text))?;
+        open.file()?.file().set_len(len).in_call(ErrnoContext::Other).map(|()| 0)
     })
 }
 
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn pario_fstat(fd: c_int, to: *mut libc::stat) -> c_int {
             return plain_files::check_int(unsafe { libc::fstat(fd, to) });
         };
         if to.is_null() {
-            return Err(CallError::null_pointer("the struct stat"));
+            return Err(ErrnoError::null_pointer("the struct stat"));
         }
         let stat = stat_of(&open)?;
         // SAFETY: it is not null, and the caller guarantees a `struct stat`.
@@ -229,18 +229,20 @@ pub unsafe extern "C" fn pario_fcntl(fd: c_int, command: c_int, argument: c_long
             // A shared file is always closed on exec.
             libc::F_SETFD if argument & c_long::from(libc::FD_CLOEXEC) != 0 => Ok(0),
             libc::F_GETFL => Ok(open.flags & (libc::O_ACCMODE | libc::O_APPEND | libc::O_SYNC)),
-            libc::F_SETFL if argument & c_long::from(libc::O_NONBLOCK) != 0 => Err(CallError::new(
-                EPFSLNDELAY,
-                format!(
-                    "{}: calls on shared files block: use iread and iwrite instead of O_NDELAY",
-                    open.path
-                ),
-            )),
+            libc::F_SETFL if argument & c_long::from(libc::O_NONBLOCK) != 0 => {
+                Err(ErrnoError::new(
+                    EPFSLNDELAY,
+                    format!(
+                        "{}: calls on shared files block: use iread and iwrite instead of O_NDELAY",
+                        open.path
+                    ),
+                ))
+            }
             libc::F_SETFL => {
                 let settable = c_long::from(libc::O_APPEND);
                 let is_same = argument & settable == c_long::from(open.flags) & settable;
                 let why = || format!("{}: O_APPEND can only be set by open", open.path);
-                if is_same { Ok(0) } else { Err(CallError::new(libc::EINVAL, why())) }
+                if is_same { Ok(0) } else { Err(ErrnoError::new(libc::EINVAL, why())) }
             }
             libc::F_GETLK | libc::F_SETLK | libc::F_SETLKW => {
                 let address = usize::try_from(argument.cast_unsigned()).unwrap_or(0);
@@ -248,10 +250,10 @@ pub unsafe extern "C" fn pario_fcntl(fd: c_int, command: c_int, argument: c_long
                 // SAFETY: it is null, or the caller guarantees a `struct flock`.
                 match unsafe { lock.as_mut() } {
                     Some(lock) => record_locks::fcntl_lock(&open, command, lock),
-                    None => Err(CallError::null_pointer("the struct flock")),
+                    None => Err(ErrnoError::null_pointer("the struct flock")),
                 }
             }
-            _ => Err(CallError::new(
+            _ => Err(ErrnoError::new(
                 libc::EINVAL,
                 format!("{}: fcntl command {command} is not possible for a shared file", open.path),
             )),
@@ -298,12 +300,12 @@ pub unsafe extern "C" fn pario_unlink(name: *const c_char) -> c_int {
 
 fn remove_shared(path: &str) -> CallResult<c_int> {
     let removed = process::current()?.cluster().remove(path);
-    removed.in_call(CallKind::Open).map(|()| 0)
+    removed.in_call(ErrnoContext::Open).map(|()| 0)
 }
 
-fn stat_of(open: &OpenFile) -> CallResult<libc::stat> {
+fn stat_of(open: &DescriptorEntry) -> CallResult<libc::stat> {
     let file = open.file()?;
-    let known = file.file().metadata().in_call(CallKind::Other)?;
+    let known = file.file().metadata().in_call(ErrnoContext::Other)?;
     // SAFETY: all-zero bytes are a valid `struct stat`.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
     let clipped = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
@@ -323,12 +325,12 @@ fn stat_of(open: &OpenFile) -> CallResult<libc::stat> {
     Ok(stat)
 }
 
-fn negative(open: &OpenFile, what: &str, number: off_t) -> CallError {
-    CallError::new(libc::EINVAL, format!("{}: the {what} {number} is negative", open.path))
+fn negative(open: &DescriptorEntry, what: &str, number: off_t) -> ErrnoError {
+    ErrnoError::new(libc::EINVAL, format!("{}: the {what} {number} is negative", open.path))
 }
 
 fn size(count: usize) -> CallResult<ssize_t> {
     ssize_t::try_from(count).map_err(|_| {
-        CallError::new(libc::EOVERFLOW, format!("{count} bytes do not fit into a ssize_t"))
+        ErrnoError::new(libc::EOVERFLOW, format!("{count} bytes do not fit into a ssize_t"))
     })
 }

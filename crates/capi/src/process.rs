@@ -12,7 +12,7 @@ use libc::c_int;
 use pario::{Cluster, Job, JobFiles};
 use parking_lot::Mutex;
 
-use crate::errors::{CallError, CallKind, CallResult, EPFSLFORK, IntoCallResult};
+use crate::errors::{CallResult, EPFSLFORK, ErrnoContext, ErrnoError, IntoCallResult};
 
 /// The connection of this process to the cluster.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ static FORK_HANDLER: Once = Once::new();
 pub fn init(host: &str, size: c_int, rank: c_int) -> CallResult<()> {
     check_fork()?;
     let wrong = || {
-        CallError::invalid(format!(
+        ErrnoError::invalid(format!(
             "process {rank} of {size}: the size must be at least 1, and the rank from 0 to size - 1"
         ))
     };
@@ -49,7 +49,7 @@ pub fn init(host: &str, size: c_int, rank: c_int) -> CallResult<()> {
         Some(known) if known.init_arguments.as_ref() == Some(&init_arguments) => return Ok(()),
         Some(known) => {
             let (size, rank) = (known.job().size(), known.job().rank());
-            return Err(CallError::invalid(format!(
+            return Err(ErrnoError::invalid(format!(
                 "this process is already rank {rank} of {size}: call pfslib_init once, before any \
                  other call"
             )));
@@ -57,7 +57,7 @@ pub fn init(host: &str, size: c_int, rank: c_int) -> CallResult<()> {
         None => {}
     }
     let cluster = connect(host)?;
-    let job = Job::options().size_and_rank(size, rank).from_env().in_call(CallKind::Open)?;
+    let job = Job::options().size_and_rank(size, rank).from_env().in_call(ErrnoContext::Open)?;
     *process = Some(Arc::new(ProcessState::new(&cluster, &job, Some(init_arguments))?));
     Ok(())
 }
@@ -69,7 +69,7 @@ pub fn current() -> CallResult<Arc<ProcessState>> {
     if let Some(known) = &*process {
         return Ok(known.clone());
     }
-    let job = Job::from_env().in_call(CallKind::Open)?;
+    let job = Job::from_env().in_call(ErrnoContext::Open)?;
     let cluster = connect("")?;
     let known = Arc::new(ProcessState::new(&cluster, &job, None)?);
     *process = Some(known.clone());
@@ -90,7 +90,7 @@ pub fn size_and_rank() -> CallResult<(u32, u32)> {
     if let Some(known) = &*PROCESS.lock() {
         return Ok((known.job().size(), known.job().rank()));
     }
-    let job = Job::from_env().in_call(CallKind::Open)?;
+    let job = Job::from_env().in_call(ErrnoContext::Open)?;
     Ok((job.size(), job.rank()))
 }
 
@@ -105,7 +105,7 @@ pub fn describe() -> String {
 /// Fails in a process that was forked from one with a connection or a team.
 pub fn check_fork() -> CallResult<()> {
     if IS_FORKED.load(Ordering::Relaxed) {
-        return Err(CallError::new(
+        return Err(ErrnoError::new(
             EPFSLFORK,
             "a forked process cannot use files and memory that its parent shares: fork before the \
              first call, or exec a program",
@@ -122,7 +122,7 @@ impl ProcessState {
     ) -> CallResult<Self> {
         let (name, rank) = (job_prefix(job.name()), job.rank());
         let own = format!("{name}, process {rank} alone ({})", std::process::id());
-        let single = Job::new(&own, 1, 0).in_call(CallKind::Open)?;
+        let single = Job::new(&own, 1, 0).in_call(ErrnoContext::Open)?;
         let (files, single_files) = (job.files(cluster), single.files(cluster));
         Ok(Self { files, single_files, init_arguments })
     }
@@ -145,7 +145,7 @@ impl ProcessState {
         }
         let prefix = job_prefix(self.job().name());
         let name = format!("{prefix}, {size} at {:016x}", hash_of(path));
-        let job = Job::new(&name, size, rank).in_call(CallKind::Open)?;
+        let job = Job::new(&name, size, rank).in_call(ErrnoContext::Open)?;
         Ok(job.files(self.cluster()))
     }
 }
@@ -159,7 +159,7 @@ fn connect(host: &str) -> CallResult<Cluster> {
         with_signals_blocked(
             || if is_address { Cluster::connect(host) } else { Cluster::from_env() },
         );
-    connected.in_call(CallKind::Open)
+    connected.in_call(ErrnoContext::Open)
 }
 
 /// Makes every process that is forked from now on know that it was forked.

@@ -13,7 +13,7 @@ use pario::records::{Pending, RecordError, RecordFile, RecordId, start_workers};
 use parking_lot::Mutex;
 
 use crate::boundary::{FailureValue, return_errno};
-use crate::errors::{CallError, CallResult};
+use crate::errors::{CallResult, ErrnoError};
 use crate::process::{self, with_signals_blocked};
 use crate::team;
 
@@ -65,8 +65,8 @@ pub fn remove(number: c_int) -> CallResult<Arc<RecordFile>> {
     TABLES.lock().files.all.remove(&number).ok_or_else(|| no_file(number))
 }
 
-fn no_file(number: c_int) -> CallError {
-    CallError::new(libc::EBADF, format!("no open record file has number {number}"))
+fn no_file(number: c_int) -> ErrnoError {
+    ErrnoError::new(libc::EBADF, format!("no open record file has number {number}"))
 }
 
 /// Drops all files; called when the process ends.
@@ -85,7 +85,7 @@ pub fn start(
     WORKERS.call_once(|| with_signals_blocked(start_workers));
     if TABLES.lock().requests.all.len() >= REQUEST_LIMIT {
         let text = format!("{REQUEST_LIMIT} accesses are under way: wait for some with GIO_Wait");
-        return Err(CallError::new(libc::EAGAIN, text));
+        return Err(ErrnoError::new(libc::EAGAIN, text));
     }
     let request = start(&file).map_err(record_error)?;
     Ok(TABLES.lock().requests.add((number, request)))
@@ -126,12 +126,12 @@ pub fn wait_for_all(file: c_int) -> CallResult<()> {
     results.into_iter().try_for_each(|result| result.map_err(record_error))
 }
 
-fn no_request(number: c_int) -> CallError {
-    CallError::new(libc::EINVAL, format!("no access with number {number} is under way"))
+fn no_request(number: c_int) -> ErrnoError {
+    ErrnoError::new(libc::EINVAL, format!("no access with number {number} is under way"))
 }
 
 /// Converts an error of a record file.
-pub fn record_error(error: RecordError) -> CallError {
+pub fn record_error(error: RecordError) -> ErrnoError {
     let number = match &error {
         RecordError::Invalid(_) => libc::EINVAL,
         RecordError::NotFound(_) => libc::ENOENT,
@@ -142,7 +142,7 @@ pub fn record_error(error: RecordError) -> CallError {
         RecordError::Team(error) => team::errno_of(error),
         _ => libc::EIO,
     };
-    CallError::new(number, error.to_string())
+    ErrnoError::new(number, error.to_string())
 }
 
 thread_local! {
@@ -173,7 +173,7 @@ pub fn last_text() -> *const c_char {
 /// `text` is null or a NUL-terminated string that outlives the result.
 pub unsafe fn path<'a>(text: *const c_char) -> CallResult<&'a Path> {
     if text.is_null() {
-        return Err(CallError::new(libc::EFAULT, "the path is NULL"));
+        return Err(ErrnoError::new(libc::EFAULT, "the path is NULL"));
     }
     // SAFETY: the caller guarantees it.
     let text = unsafe { std::ffi::CStr::from_ptr(text) };
@@ -183,14 +183,14 @@ pub unsafe fn path<'a>(text: *const c_char) -> CallResult<&'a Path> {
 /// Converts the number of a record.
 pub fn record(number: c_int) -> CallResult<RecordId> {
     let number = u64::try_from(number)
-        .map_err(|_| CallError::new(libc::ENOENT, format!("record {number} does not exist")))?;
+        .map_err(|_| ErrnoError::new(libc::ENOENT, format!("record {number} does not exist")))?;
     Ok(RecordId::of_number(number))
 }
 
 /// Checks the byte range of a record and the stride in memory. `hi == lo - 1` is an empty range.
 pub fn region(lo: i64, hi: i64, stride: i64) -> CallResult<(Range<u64>, usize)> {
     let wrong = || {
-        CallError::new(
+        ErrnoError::new(
             libc::EINVAL,
             format!(
                 "bytes {lo} to {hi} with stride {stride}: bytes start at 0, the last byte is not \

@@ -12,15 +12,19 @@ use pario::{File, LockKind, SharedFile};
 use rustix::io::Errno;
 use rustix::thread::futex;
 
-use crate::descriptors::OpenFile;
-use crate::errors::{CallError, CallKind, CallResult, IntoCallResult};
+use crate::descriptors::DescriptorEntry;
+use crate::errors::{CallResult, ErrnoContext, ErrnoError, IntoCallResult};
 use crate::{process, shared_io};
 
 /// Whether this process has locked anything; if not, closing a file has no locks to release.
 static HAS_LOCKED: AtomicBool = AtomicBool::new(false);
 
 /// Implements the lock commands of `fcntl`.
-pub fn fcntl_lock(open: &OpenFile, command: c_int, lock: &mut libc::flock) -> CallResult<c_int> {
+pub fn fcntl_lock(
+    open: &DescriptorEntry,
+    command: c_int,
+    lock: &mut libc::flock,
+) -> CallResult<c_int> {
     let bytes = byte_range(open, lock.l_whence.into(), lock.l_start, lock.l_len)?;
     let kind = match c_int::from(lock.l_type) {
         libc::F_RDLCK => Some(LockKind::Shared),
@@ -43,7 +47,7 @@ pub fn fcntl_lock(open: &OpenFile, command: c_int, lock: &mut libc::flock) -> Ca
 }
 
 /// Implements `lockf`: exclusive locks of bytes after the pointer, or before it.
-pub fn lockf(open: &OpenFile, command: c_int, len: off_t) -> CallResult<c_int> {
+pub fn lockf(open: &DescriptorEntry, command: c_int, len: off_t) -> CallResult<c_int> {
     let bytes = byte_range(open, libc::SEEK_CUR, 0, len)?;
     match command {
         libc::F_ULOCK => unlock(open, bytes)?,
@@ -52,8 +56,8 @@ pub fn lockf(open: &OpenFile, command: c_int, len: off_t) -> CallResult<c_int> {
         libc::F_TEST => {
             let file = open.file()?;
             let held = file.file().test_lock(bytes.0..bytes.1, LockKind::Exclusive);
-            if held.in_call(CallKind::Other)?.is_some() {
-                return Err(CallError::new(libc::EACCES, held_by_another(open)));
+            if held.in_call(ErrnoContext::Other)?.is_some() {
+                return Err(ErrnoError::new(libc::EACCES, held_by_another(open)));
             }
         }
         _ => return Err(invalid(open, &format!("lockf command {command} is unknown"))),
@@ -61,11 +65,11 @@ pub fn lockf(open: &OpenFile, command: c_int, len: off_t) -> CallResult<c_int> {
     Ok(0)
 }
 
-fn invalid(open: &OpenFile, why: &str) -> CallError {
-    CallError::new(libc::EINVAL, format!("{}: {why}", open.path))
+fn invalid(open: &DescriptorEntry, why: &str) -> ErrnoError {
+    ErrnoError::new(libc::EINVAL, format!("{}: {why}", open.path))
 }
 
-fn held_by_another(open: &OpenFile) -> String {
+fn held_by_another(open: &DescriptorEntry) -> String {
     format!(
         "{path}: another process holds a lock on some of these bytes; `pario status --file {path}` \
          shows which one",
@@ -82,7 +86,12 @@ pub fn release_all(file: &SharedFile) {
 }
 
 /// Returns the range of a lock: first byte, and one past the last.
-fn byte_range(open: &OpenFile, whence: c_int, start: off_t, len: off_t) -> CallResult<(u64, u64)> {
+fn byte_range(
+    open: &DescriptorEntry,
+    whence: c_int,
+    start: off_t,
+    len: off_t,
+) -> CallResult<(u64, u64)> {
     let base = match whence {
         libc::SEEK_SET => Ok(0),
         libc::SEEK_CUR => open.file()?.position(),
@@ -94,7 +103,7 @@ fn byte_range(open: &OpenFile, whence: c_int, start: off_t, len: off_t) -> CallR
             ));
         }
     };
-    let start = i128::from(base.in_call(CallKind::Other)?) + i128::from(start);
+    let start = i128::from(base.in_call(ErrnoContext::Other)?) + i128::from(start);
     let (from, to) = match len {
         0 => (start, LOCK_END.into()),
         1.. => (start, start + i128::from(len)),
@@ -104,24 +113,24 @@ fn byte_range(open: &OpenFile, whence: c_int, start: off_t, len: off_t) -> CallR
     let from = u64::try_from(from).map_err(before)?;
     let to = u64::try_from(to).ok().filter(|to| from < *to && *to <= LOCK_END);
     let beyond = || format!("{}: the lock ends beyond the largest file offset", open.path);
-    to.map(|to| (from, to)).ok_or_else(|| CallError::new(libc::EOVERFLOW, beyond()))
+    to.map(|to| (from, to)).ok_or_else(|| ErrnoError::new(libc::EOVERFLOW, beyond()))
 }
 
-fn unlock(open: &OpenFile, (from, to): (u64, u64)) -> CallResult<()> {
-    open.file()?.file().unlock(from..to).in_call(CallKind::Other)
+fn unlock(open: &DescriptorEntry, (from, to): (u64, u64)) -> CallResult<()> {
+    open.file()?.file().unlock(from..to).in_call(ErrnoContext::Other)
 }
 
-fn try_lock(open: &OpenFile, (from, to): (u64, u64), kind: LockKind) -> CallResult<()> {
+fn try_lock(open: &DescriptorEntry, (from, to): (u64, u64), kind: LockKind) -> CallResult<()> {
     shared_io::check_access(open, kind == LockKind::Exclusive)?;
-    let is_locked = open.file()?.file().try_lock(from..to, kind).in_call(CallKind::Other)?;
+    let is_locked = open.file()?.file().try_lock(from..to, kind).in_call(ErrnoContext::Other)?;
     if !is_locked {
-        return Err(CallError::new(libc::EAGAIN, held_by_another(open)));
+        return Err(ErrnoError::new(libc::EAGAIN, held_by_another(open)));
     }
     HAS_LOCKED.store(true, Ordering::Relaxed);
     Ok(())
 }
 
-fn lock_and_wait(open: &OpenFile, bytes: (u64, u64), kind: LockKind) -> CallResult<()> {
+fn lock_and_wait(open: &DescriptorEntry, bytes: (u64, u64), kind: LockKind) -> CallResult<()> {
     shared_io::check_access(open, kind == LockKind::Exclusive)?;
     wait_for_lock(open.file()?.file(), bytes, kind)?;
     HAS_LOCKED.store(true, Ordering::Relaxed);
@@ -131,19 +140,19 @@ fn lock_and_wait(open: &OpenFile, bytes: (u64, u64), kind: LockKind) -> CallResu
 /// Implements F_GETLK: describes the first conflicting lock; if there is none, changes only the
 /// type.
 fn get_lock(
-    open: &OpenFile,
+    open: &DescriptorEntry,
     (from, to): (u64, u64),
     kind: LockKind,
     lock: &mut libc::flock,
 ) -> CallResult<()> {
-    let held = open.file()?.file().test_lock(from..to, kind).in_call(CallKind::Other)?;
+    let held = open.file()?.file().test_lock(from..to, kind).in_call(ErrnoContext::Other)?;
     let Some(held) = held else {
         lock.l_type = to_short(libc::F_UNLCK);
         return Ok(());
     };
     let offset = |at: u64| {
         off_t::try_from(at).map_err(|_| {
-            CallError::new(
+            ErrnoError::new(
                 libc::EOVERFLOW,
                 format!(
                     "{}: a conflicting lock at byte {at} is beyond what an off_t holds",
@@ -174,18 +183,18 @@ fn wait_for_lock(file: &File, (from, to): (u64, u64), kind: LockKind) -> CallRes
     let waker = Waker::from(woken.clone());
     let mut context = Context::from_waker(&waker);
     let request = process::with_signals_blocked(|| file.start_lock(from..to, kind));
-    let mut request = request.in_call(CallKind::Other)?;
+    let mut request = request.in_call(ErrnoContext::Other)?;
     loop {
         // Polling starts the thread that receives the reply, and does not wait.
         let polled = process::with_signals_blocked(|| Pin::new(&mut request).poll(&mut context));
         if let Poll::Ready(locked) = polled {
-            return locked.in_call(CallKind::Other);
+            return locked.in_call(ErrnoContext::Other);
         }
         while woken.0.swap(0, Ordering::SeqCst) == 0 {
             if futex::wait(&woken.0, futex::Flags::PRIVATE, 0, None) == Err(Errno::INTR) {
-                return match request.cancel().in_call(CallKind::Other)? {
+                return match request.cancel().in_call(ErrnoContext::Other)? {
                     Some(()) => Ok(()),
-                    None => Err(CallError::new(
+                    None => Err(ErrnoError::new(
                         libc::EINTR,
                         "a signal handler ended the wait for the lock",
                     )),

@@ -12,7 +12,9 @@ use pario::Pending;
 use parking_lot::Mutex;
 
 use crate::buffers::CallerBuffers;
-use crate::errors::{CallError, CallKind, CallResult, EPFSLBADID, EPFSLMREQUEST, IntoCallResult};
+use crate::errors::{
+    CallResult, EPFSLBADID, EPFSLMREQUEST, ErrnoContext, ErrnoError, IntoCallResult,
+};
 use crate::process;
 
 /// Default limit of started requests per process.
@@ -114,11 +116,11 @@ impl IoRequest {
             return None;
         }
         let result = match slot.take()? {
-            StartedIo::Read(read) => read.wait().map(|_| ()).in_call(CallKind::Wait),
+            StartedIo::Read(read) => read.wait().map(|_| ()).in_call(ErrnoContext::Wait),
             StartedIo::Scatter(read, mut to) => {
-                read.wait().map(|bytes| to.scatter(&bytes)).in_call(CallKind::Wait)
+                read.wait().map(|bytes| to.scatter(&bytes)).in_call(ErrnoContext::Wait)
             }
-            StartedIo::Write(write) => write.wait().in_call(CallKind::Wait),
+            StartedIo::Write(write) => write.wait().in_call(ErrnoContext::Wait),
             StartedIo::Over(result) => result,
         };
         *slot = Some(StartedIo::Over(result.clone()));
@@ -139,16 +141,16 @@ fn free(id: c_long, result: CallResult<()>) -> CallResult<()> {
     if removed.is_some() { result } else { Err(unknown(id)) }
 }
 
-fn unknown(id: c_long) -> CallError {
-    CallError::new(EPFSLBADID, format!("no request with id {id} is under way"))
+fn unknown(id: c_long) -> ErrnoError {
+    ErrnoError::new(EPFSLBADID, format!("no request with id {id} is under way"))
 }
 
-fn too_many(limit: usize) -> CallError {
+fn too_many(limit: usize) -> ErrnoError {
     let text = format!(
         "{limit} requests are under way: wait for some with iowait or iodone, or set \
          {LIMIT_VARIABLE} to a higher limit"
     );
-    CallError::new(EPFSLMREQUEST, text)
+    ErrnoError::new(EPFSLMREQUEST, text)
 }
 
 fn limit() -> CallResult<usize> {
@@ -157,7 +159,7 @@ fn limit() -> CallResult<usize> {
         Err(_) => Ok(DEFAULT_LIMIT),
         Ok(text) => match text.trim().parse() {
             Ok(limit) if limit > 0 => Ok(limit),
-            _ => Err(CallError::invalid(format!(
+            _ => Err(ErrnoError::invalid(format!(
                 "{LIMIT_VARIABLE} is {text:?}: set it to a number of requests above 0"
             ))),
         },

@@ -7,22 +7,22 @@ use libc::{c_int, off_t};
 use pario::{CollectiveError, Error, Failure, Mode, SharedFile};
 
 use crate::buffers::CallerBuffers;
-use crate::descriptors::{FileHandle, OpenFile};
-use crate::errors::{CallError, CallKind, CallResult, IntoCallResult};
+use crate::descriptors::{DescriptorEntry, FileHandle};
+use crate::errors::{CallResult, ErrnoContext, ErrnoError, IntoCallResult};
 use crate::opening;
 use crate::requests::StartedIo;
 
 /// Sets the mode, collectively. Pointers stay: processes with private pointers must be at the same
 /// position when they begin to share one.
-pub fn set_mode(open: &OpenFile, mode: Mode) -> CallResult<()> {
+pub fn set_mode(open: &DescriptorEntry, mode: Mode) -> CallResult<()> {
     let FileHandle { file, is_single } = open.handle()?;
     let before = file.mode();
     let is_private = matches!(before, Mode::Unix | Mode::Async | Mode::Record);
-    let at = if is_private { Some(file.position().in_call(CallKind::Other)?) } else { None };
+    let at = if is_private { Some(file.position().in_call(ErrnoContext::Other)?) } else { None };
     if is_single {
         let collective = opening::reopen_collective(open)?;
         if let Err(error) = set_mode_and_position(&collective, mode, at) {
-            let failed = CallError::from_error(&error, CallKind::Other);
+            let failed = ErrnoError::from_error(&error, ErrnoContext::Other);
             // Every rank gets the same error and closes the file.
             let _ = collective.close();
             return Err(failed);
@@ -30,7 +30,7 @@ pub fn set_mode(open: &OpenFile, mode: Mode) -> CallResult<()> {
         let collective = FileHandle { file: Arc::new(collective), is_single: false };
         drop(open.replace(collective));
         if let Some(file) = Arc::into_inner(file) {
-            file.close().in_call(CallKind::Other)?;
+            file.close().in_call(ErrnoContext::Other)?;
         }
         return Ok(());
     }
@@ -41,12 +41,12 @@ pub fn set_mode(open: &OpenFile, mode: Mode) -> CallResult<()> {
         && file.mode() != before
     {
         // Every rank gets the same error and returns to the former mode.
-        file.set_mode(before).in_call(CallKind::Other)?;
+        file.set_mode(before).in_call(ErrnoContext::Other)?;
         if let (Some(at), Mode::Unix | Mode::Async) = (at, before) {
-            file.seek(SeekFrom::Start(at)).in_call(CallKind::Other)?;
+            file.seek(SeekFrom::Start(at)).in_call(ErrnoContext::Other)?;
         }
     }
-    entered.in_call(CallKind::Other)
+    entered.in_call(ErrnoContext::Other)
 }
 
 /// Sets a mode and restores the position.
@@ -61,8 +61,8 @@ fn set_mode_and_position(file: &SharedFile, mode: Mode, at: Option<u64>) -> Resu
 }
 
 /// Implements `lseek`.
-pub fn seek(open: &OpenFile, offset: off_t, whence: c_int) -> CallResult<off_t> {
-    let impossible = |why: String| CallError::new(libc::EINVAL, why);
+pub fn seek(open: &DescriptorEntry, offset: off_t, whence: c_int) -> CallResult<off_t> {
+    let impossible = |why: String| ErrnoError::new(libc::EINVAL, why);
     let seek = seek_of(offset, whence).ok_or_else(|| {
         let path = &open.path;
         impossible(format!(
@@ -71,58 +71,58 @@ pub fn seek(open: &OpenFile, offset: off_t, whence: c_int) -> CallResult<off_t> 
     })?;
     let at = open.file()?.seek(seek).map_err(|error| match error {
         Error::Invalid { text } => impossible(text),
-        error => CallError::from_error(&error, CallKind::Other),
+        error => ErrnoError::from_error(&error, ErrnoContext::Other),
     })?;
     off_t::try_from(at).map_err(|_| beyond_offsets(open, at))
 }
 
 /// Implements `lsize`: extends the file and returns its length.
-pub fn grow(open: &OpenFile, offset: off_t, whence: c_int) -> CallResult<off_t> {
+pub fn grow(open: &DescriptorEntry, offset: off_t, whence: c_int) -> CallResult<off_t> {
     let to = match (whence, offset) {
         // A file is never shorter than 0 bytes.
         (libc::SEEK_SET, ..0) => Some(SeekFrom::Start(0)),
         _ => seek_of(offset, whence),
     };
     let to = to.ok_or_else(|| {
-        CallError::invalid(format!(
+        ErrnoError::invalid(format!(
             "whence {whence} is unknown: use SIZE_SET, SIZE_CUR or SIZE_END"
         ))
     })?;
     check_access(open, true)?;
-    let len = open.file()?.extend(to).in_call(CallKind::Other)?;
+    let len = open.file()?.extend(to).in_call(ErrnoContext::Other)?;
     off_t::try_from(len).map_err(|_| beyond_offsets(open, len))
 }
 
 /// Returns the error about an offset that an `off_t` cannot hold.
-fn beyond_offsets(open: &OpenFile, at: u64) -> CallError {
-    CallError::new(
+fn beyond_offsets(open: &DescriptorEntry, at: u64) -> ErrnoError {
+    ErrnoError::new(
         libc::EOVERFLOW,
         format!("{}: byte {at} is beyond what an off_t holds", open.path),
     )
 }
 
 /// Reads at the position that the mode gives.
-pub fn read(open: &OpenFile, mut to: CallerBuffers) -> CallResult<usize> {
+pub fn read(open: &DescriptorEntry, mut to: CallerBuffers) -> CallResult<usize> {
     check_access(open, false)?;
     let file = open.file()?;
-    to.fill(|bytes| file.read(bytes)).in_call(CallKind::Transfer)
+    to.fill(|bytes| file.read(bytes)).in_call(ErrnoContext::Transfer)
 }
 
 /// Writes everything at the position that the mode gives.
-pub fn write(open: &OpenFile, from: &CallerBuffers) -> CallResult<usize> {
+pub fn write(open: &DescriptorEntry, from: &CallerBuffers) -> CallResult<usize> {
     check_access(open, true)?;
     let file = write_at_position(open, from.len(), |file| {
         file.write(&from.gather())?;
         Ok(file)
     })?;
     if open.flags & (libc::O_SYNC | libc::O_DSYNC) != 0 {
-        file.sync().in_call(CallKind::Transfer)?;
+        file.sync().in_call(ErrnoContext::Transfer)?;
     }
     Ok(from.len())
 }
 
 /// Starts a read at the position that the mode gives.
-pub fn start_read(open: &OpenFile, to: CallerBuffers) -> CallResult<StartedIo> {
+pub fn start_read(open: &DescriptorEntry, to: CallerBuffers) -> CallResult<StartedIo> {
     check_access(open, false)?;
     let file = open.file()?;
     let started = open.start_request(|| match to.as_single() {
@@ -130,11 +130,11 @@ pub fn start_read(open: &OpenFile, to: CallerBuffers) -> CallResult<StartedIo> {
         Some((start, len)) => unsafe { file.start_read_into(start, len) }.map(StartedIo::Read),
         None => file.start_read(to.len()).map(|read| StartedIo::Scatter(read, to)),
     });
-    started.in_call(CallKind::Transfer)
+    started.in_call(ErrnoContext::Transfer)
 }
 
 /// Starts a write at the position that the mode gives.
-pub fn start_write(open: &OpenFile, from: CallerBuffers) -> CallResult<StartedIo> {
+pub fn start_write(open: &DescriptorEntry, from: CallerBuffers) -> CallResult<StartedIo> {
     check_access(open, true)?;
     write_at_position(open, from.len(), |file| open.start_request(|| file.start_write(from)))
         .map(StartedIo::Write)
@@ -143,28 +143,28 @@ pub fn start_write(open: &OpenFile, from: CallerBuffers) -> CallResult<StartedIo
 /// Runs a write. An append to a file that only this process has open goes to the current end of the
 /// file, after this process' earlier appends.
 fn write_at_position<T>(
-    open: &OpenFile,
+    open: &DescriptorEntry,
     len: usize,
     write: impl FnOnce(Arc<SharedFile>) -> Result<T, Error>,
 ) -> CallResult<T> {
     let FileHandle { file, is_single } = open.handle()?;
     if !is_single || open.flags & libc::O_APPEND == 0 {
-        return write(file).in_call(CallKind::Transfer);
+        return write(file).in_call(ErrnoContext::Transfer);
     }
     let mut appended = open.appended.lock();
-    let end = file.len().in_call(CallKind::Transfer)?.max(*appended);
-    file.seek(SeekFrom::Start(end)).in_call(CallKind::Transfer)?;
-    let written = write(file).in_call(CallKind::Transfer)?;
+    let end = file.len().in_call(ErrnoContext::Transfer)?.max(*appended);
+    file.seek(SeekFrom::Start(end)).in_call(ErrnoContext::Transfer)?;
+    let written = write(file).in_call(ErrnoContext::Transfer)?;
     *appended = end + len as u64;
     Ok(written)
 }
 
 /// Fails if the file was not opened for the access.
-pub fn check_access(open: &OpenFile, is_write: bool) -> CallResult<()> {
+pub fn check_access(open: &DescriptorEntry, is_write: bool) -> CallResult<()> {
     let wrong = if is_write { libc::O_RDONLY } else { libc::O_WRONLY };
     if open.flags & libc::O_ACCMODE == wrong {
         let verb = if is_write { "writing" } else { "reading" };
-        return Err(CallError::new(libc::EBADF, format!("{}: not opened for {verb}", open.path)));
+        return Err(ErrnoError::new(libc::EBADF, format!("{}: not opened for {verb}", open.path)));
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use pario::memory::{Team, TeamError};
 use pario::{Error, Job};
 use parking_lot::Mutex;
 
-use crate::errors::{CallError, CallKind, CallResult, IntoCallResult};
+use crate::errors::{CallResult, ErrnoContext, ErrnoError, IntoCallResult};
 use crate::process;
 
 /// The job whose ranks have met.
@@ -25,7 +25,7 @@ pub fn joined() -> Option<Team> {
 pub fn init(rank: c_int, size: c_int) -> CallResult<()> {
     process::check_fork()?;
     let wrong = || {
-        CallError::invalid(format!(
+        ErrnoError::invalid(format!(
             "process {rank} of {size}: the size must be at least 1, and the rank from 0 to size - 1"
         ))
     };
@@ -38,14 +38,14 @@ pub fn init(rank: c_int, size: c_int) -> CallResult<()> {
     let mut job = JOB.lock();
     match &*job {
         Some(known) if (known.rank(), known.size()) == (rank, size) => Ok(()),
-        Some(known) => Err(CallError::invalid(format!(
+        Some(known) => Err(ErrnoError::invalid(format!(
             "this process is already rank {} of {}: do_nio accepts no other numbers",
             known.rank(),
             known.size()
         ))),
         None => {
             let new =
-                Job::options().size_and_rank(size, rank).from_env().in_call(CallKind::Open)?;
+                Job::options().size_and_rank(size, rank).from_env().in_call(ErrnoContext::Open)?;
             join(&new)?;
             *job = Some(new);
             Ok(())
@@ -58,9 +58,9 @@ pub fn current() -> CallResult<Team> {
     process::check_fork()?;
     let mut job = JOB.lock();
     if let Some(known) = &*job {
-        return known.team().in_call(CallKind::Open);
+        return known.team().in_call(ErrnoContext::Open);
     }
-    let new = Job::from_env().in_call(CallKind::Open)?;
+    let new = Job::from_env().in_call(ErrnoContext::Open)?;
     let team = join(&new)?;
     *job = Some(new);
     Ok(team)
@@ -108,7 +108,7 @@ pub fn leave() {
 pub fn require_initialized() -> CallResult<Job> {
     process::check_fork()?;
     JOB.lock().clone().ok_or_else(|| {
-        CallError::invalid("do_nio has not been called: call it first, on all processes")
+        ErrnoError::invalid("do_nio has not been called: call it first, on all processes")
     })
 }
 
@@ -127,15 +127,15 @@ fn join(job: &Job) -> CallResult<Team> {
     let joined = process::with_signals_blocked(|| {
         std::thread::Builder::new().name("team-join".to_owned()).spawn(move || job.team())
     });
-    let joined = joined.map_err(|error| CallError::new(libc::EAGAIN, error.to_string()))?.join();
+    let joined = joined.map_err(|error| ErrnoError::new(libc::EAGAIN, error.to_string()))?.join();
     let failed =
         || TeamError::System("the thread that joins the other processes panicked".to_owned());
-    joined.unwrap_or_else(|_| Err(failed().into())).in_call(CallKind::Open)
+    joined.unwrap_or_else(|_| Err(failed().into())).in_call(ErrnoContext::Open)
 }
 
 /// Converts a result of the team to the result of a call.
 pub fn team_result<T>(result: Result<T, TeamError>) -> CallResult<T> {
-    result.map_err(Error::from).in_call(CallKind::Other)
+    result.map_err(Error::from).in_call(ErrnoContext::Other)
 }
 
 /// Exchanges argument errors before a collective call: fails on every rank if any rank has an
@@ -143,13 +143,13 @@ pub fn team_result<T>(result: Result<T, TeamError>) -> CallResult<T> {
 pub fn check_all_ranks<T>(team: &Team, prepared: CallResult<T>) -> CallResult<T> {
     let report = match &prepared {
         Ok(_) => Vec::new(),
-        Err(CallError { number, text }) => [&number.to_le_bytes()[..], text.as_bytes()].concat(),
+        Err(ErrnoError { number, text }) => [&number.to_le_bytes()[..], text.as_bytes()].concat(),
     };
     for (rank, report) in team_result(team.gather(&report))?.into_iter().enumerate() {
         if let Some((number, text)) = report.split_first_chunk::<4>() {
             let text = String::from_utf8_lossy(text);
             let theirs =
-                CallError::new(i32::from_le_bytes(*number), format!("process {rank}: {text}"));
+                ErrnoError::new(i32::from_le_bytes(*number), format!("process {rank}: {text}"));
             // A rank's own error is more specific than another rank's.
             return Err(prepared.err().unwrap_or(theirs));
         }

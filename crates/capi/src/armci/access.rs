@@ -5,7 +5,7 @@ use pario::memory::{Number, Pending, Segments};
 
 use super::{Armci, byte_count, current};
 use crate::boundary::return_errno;
-use crate::errors::{CallError, CallResult};
+use crate::errors::{CallResult, ErrnoError};
 use crate::team::team_result;
 
 /// Swaps an int.
@@ -39,7 +39,7 @@ pub unsafe fn caller_bytes<'a>(start: *const c_void, len: usize) -> CallResult<&
         return Ok(&[]);
     }
     if start.is_null() {
-        return Err(CallError::invalid("the process' own memory is NULL"));
+        return Err(ErrnoError::invalid("the process' own memory is NULL"));
     }
     // SAFETY: the caller guarantees it.
     Ok(unsafe { std::slice::from_raw_parts(start.cast(), len) })
@@ -54,7 +54,7 @@ pub unsafe fn caller_bytes_mut<'a>(start: *mut c_void, len: usize) -> CallResult
         return Ok(&mut []);
     }
     if start.is_null() {
-        return Err(CallError::invalid("the process' own memory is NULL"));
+        return Err(ErrnoError::invalid("the process' own memory is NULL"));
     }
     // SAFETY: the caller guarantees it.
     Ok(unsafe { std::slice::from_raw_parts_mut(start.cast(), len) })
@@ -84,7 +84,7 @@ impl Scale {
     /// `scale` is null or points to a number of the type.
     pub unsafe fn of(optype: c_int, scale: *const c_void) -> CallResult<Self> {
         if scale.is_null() {
-            return Err(CallError::invalid("the scale factor is NULL"));
+            return Err(ErrnoError::invalid("the scale factor is NULL"));
         }
         // SAFETY: the caller guarantees a number of that type.
         unsafe {
@@ -99,7 +99,7 @@ impl Scale {
                     let what = format!(
                         "number type {optype} is unknown: use ARMCI_ACC_INT to ARMCI_ACC_LNG"
                     );
-                    return Err(CallError::invalid(what));
+                    return Err(ErrnoError::invalid(what));
                 }
             })
         }
@@ -135,7 +135,7 @@ impl Scale {
 fn pairs<T: Number>(bytes: &[u8], times: impl Fn([T; 2]) -> [T; 2]) -> CallResult<Vec<T>> {
     let numbers = numbers::<T>(bytes)?;
     if numbers.len() % 2 != 0 {
-        return Err(CallError::invalid(
+        return Err(ErrnoError::invalid(
             "the byte count is not a multiple of the size of a complex number",
         ));
     }
@@ -147,7 +147,7 @@ fn numbers<T: Number>(bytes: &[u8]) -> CallResult<Vec<T>> {
     if !bytes.len().is_multiple_of(each) {
         let what =
             format!("{} bytes are not a multiple of the {each} bytes of a number", bytes.len());
-        return Err(CallError::invalid(what));
+        return Err(ErrnoError::invalid(what));
     }
     let mut numbers = vec![T::default(); bytes.len() / each];
     // SAFETY: there is room for the bytes, and every bit pattern is a number.
@@ -308,7 +308,7 @@ pub unsafe extern "C" fn ARMCI_Rmw(
         let is_long = matches!(op, ARMCI_SWAP_LONG | ARMCI_FETCH_AND_ADD_LONG);
         let is_short = matches!(op, ARMCI_SWAP | ARMCI_FETCH_AND_ADD);
         if !is_long && !is_short || ploc.is_null() {
-            return Err(CallError::invalid(format!(
+            return Err(ErrnoError::invalid(format!(
                 "operation {op} with a value at {ploc:p}: use ARMCI_SWAP to \
                  ARMCI_FETCH_AND_ADD_LONG, and an address that is not NULL"
             )));

@@ -9,7 +9,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::{Armci, current};
 use crate::boundary::{FailureValue, return_errno};
-use crate::errors::{CallError, CallResult};
+use crate::errors::{CallResult, ErrnoError};
 use crate::team::{check_all_ranks, team_result};
 
 /// Memory that all processes have allocated collectively.
@@ -41,7 +41,7 @@ impl AddressReservation {
         let start = unsafe { mmap_anonymous(null_mut(), len, ProtFlags::empty(), flags) };
         let start = start.ok().and_then(NonNull::new);
         let start = start.ok_or_else(|| {
-            CallError::new(
+            ErrnoError::new(
                 libc::ENOMEM,
                 "no address range of {len} bytes is left for memory of another machine",
             )
@@ -100,7 +100,7 @@ impl Armci {
             Some((allocation.clone(), offset))
         });
         found.ok_or_else(|| {
-            CallError::invalid(format!(
+            ErrnoError::invalid(format!(
                 "{len} bytes at {address:p} are not in ARMCI_Malloc memory of process {rank}"
             ))
         })
@@ -118,9 +118,9 @@ pub unsafe extern "C" fn ARMCI_Malloc(ptr_arr: *mut *mut c_void, bytes: c_long) 
         let armci = current()?;
         let wanted = match usize::try_from(bytes) {
             Ok(wanted) if !ptr_arr.is_null() => Ok(wanted),
-            Ok(_) => Err(CallError::invalid("the array of pointers is NULL")),
+            Ok(_) => Err(ErrnoError::invalid("the array of pointers is NULL")),
             Err(_) => {
-                Err(CallError::invalid(format!("{bytes} bytes: the number must not be negative")))
+                Err(ErrnoError::invalid(format!("{bytes} bytes: the number must not be negative")))
             }
         };
         let wanted = check_all_ranks(&armci.team, wanted)?;
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn ARMCI_Free(ptr: *mut c_void) -> c_int {
             allocations.iter().position(|allocation| allocation.bases[rank].0 == ptr.addr())
         };
         let known = known.ok_or_else(|| {
-            CallError::invalid(format!("{ptr:p} is not this process' pointer from ARMCI_Malloc"))
+            ErrnoError::invalid(format!("{ptr:p} is not this process' pointer from ARMCI_Malloc"))
         });
         let number = check_all_ranks(&armci.team, known)?;
         // All processes have arrived, so none uses it any more.

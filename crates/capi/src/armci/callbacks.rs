@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::access::caller_bytes;
 use super::{Armci, byte_count, current};
 use crate::boundary::return_errno;
-use crate::errors::{CallError, CallResult};
+use crate::errors::{CallResult, ErrnoError};
 use crate::team::{check_all_ranks, team_result};
 
 /// A callback: calling rank, target rank, header, data, and memory for the result.
@@ -93,7 +93,7 @@ fn run(function: RucT, call: &pario::memory::CallbackCall<'_>) -> Result<Vec<u8>
 pub unsafe extern "C" fn ARMCI_Callback_register(func: Option<RucT>) -> c_int {
     return_errno(|| {
         let armci = current()?;
-        let func = func.ok_or_else(|| CallError::invalid("the callback function is NULL"));
+        let func = func.ok_or_else(|| ErrnoError::invalid("the callback function is NULL"));
         let func = check_all_ranks(&armci.team, func)?;
         let callback = team_result(armci.team.callback(move |call| run(func, call)))?;
         let mut functions = armci.callbacks.functions.lock();
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn ARMCI_Callback_send(
         let callback = function(&armci, h)?;
         let room = byte_count(exp_res_size)?;
         if room > 0 && result.is_null() {
-            return Err(CallError::invalid("the memory for the callback's result is NULL"));
+            return Err(ErrnoError::invalid("the memory for the callback's result is NULL"));
         }
         // SAFETY: the caller guarantees it.
         let (header, data) = unsafe {
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn ARMCI_Callback_send(
 fn function(armci: &Armci, handle: c_int) -> CallResult<Callback> {
     let functions = armci.callbacks.functions.lock();
     let found = usize::try_from(handle).ok().and_then(|number| functions.get(number).cloned());
-    found.ok_or_else(|| CallError::invalid(format!("callback {handle} is not registered")))
+    found.ok_or_else(|| ErrnoError::invalid(format!("callback {handle} is not registered")))
 }
 
 /// Waits for a call of a callback.
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn ARMCI_Callback_wait(rqid: c_int) -> c_int {
         let armci = current()?;
         let call = armci.callbacks.calls.lock().1.remove(&rqid);
         let call = call.ok_or_else(|| {
-            CallError::invalid(format!("no callback request with number {rqid} is under way"))
+            ErrnoError::invalid(format!("no callback request with number {rqid} is under way"))
         })?;
         let bytes = team_result(call.pending.wait())?;
         let len = bytes.len().min(call.room);

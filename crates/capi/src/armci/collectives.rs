@@ -8,7 +8,7 @@ use pario::memory::{Number, Reduction};
 use super::access::caller_bytes_mut;
 use super::byte_count;
 use crate::boundary::{exit_on_error, return_errno};
-use crate::errors::{CallError, CallResult};
+use crate::errors::{CallResult, ErrnoError};
 use crate::team::{current, team_result};
 
 /// Returns the rank of this process.
@@ -37,7 +37,7 @@ pub extern "C" fn armci_msg_barrier() {
 pub unsafe extern "C" fn armci_msg_brdcst(buffer: *mut c_void, len: c_int, root: c_int) {
     exit_on_error("armci_msg_brdcst", || {
         let root = u32::try_from(root).map_err(|_| {
-            CallError::invalid(format!("process {root} does not exist: ranks start at 0"))
+            ErrnoError::invalid(format!("process {root} does not exist: ranks start at 0"))
         })?;
         // SAFETY: the caller guarantees it.
         let bytes = unsafe { caller_bytes_mut(buffer, byte_count(len)?)? };
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn armci_msg_brdcst(buffer: *mut c_void, len: c_int, root:
 unsafe fn reduce<T: Number>(x: *mut T, n: c_int, op: *const c_char) -> CallResult<()> {
     let count = byte_count(n)?;
     if op.is_null() || (count > 0 && (x.is_null() || !x.is_aligned())) {
-        return Err(CallError::invalid(
+        return Err(ErrnoError::invalid(
             "the numbers or the operation are NULL, or the numbers are not aligned",
         ));
     }
@@ -67,7 +67,7 @@ unsafe fn reduce<T: Number>(x: *mut T, n: c_int, op: *const c_char) -> CallResul
                 "operation {:?} is unknown: use \"+\", \"max\" or \"min\"",
                 op.to_string_lossy()
             );
-            return Err(CallError::invalid(what));
+            return Err(ErrnoError::invalid(what));
         }
     };
     let numbers: &mut [T] = match count {

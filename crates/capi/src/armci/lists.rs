@@ -9,7 +9,7 @@ use super::access::{Scale, caller_bytes, caller_bytes_mut};
 use super::nonblocking::{armci_hdl_t, start_nonblocking};
 use super::strided::TransferKind;
 use super::{Armci, byte_count};
-use crate::errors::{CallError, CallResult};
+use crate::errors::{CallResult, ErrnoError};
 use crate::team::team_result;
 
 /// Memory blocks of equal length, here and at another process.
@@ -37,7 +37,7 @@ type MemoryPair = (*mut c_void, *mut c_void, usize);
 unsafe fn pairs(list: *const armci_giov_t, len: c_int) -> CallResult<Vec<MemoryPair>> {
     let len = byte_count(len)?;
     if len > 0 && list.is_null() {
-        return Err(CallError::invalid("the list of blocks is NULL"));
+        return Err(ErrnoError::invalid("the list of blocks is NULL"));
     }
     let mut pairs = Vec::new();
     for number in 0..len {
@@ -45,7 +45,7 @@ unsafe fn pairs(list: *const armci_giov_t, len: c_int) -> CallResult<Vec<MemoryP
         let one = unsafe { list.add(number).read_unaligned() };
         let (count, bytes) = (byte_count(one.ptr_array_len)?, byte_count(one.bytes)?);
         if count > 0 && (one.src_ptr_array.is_null() || one.dst_ptr_array.is_null()) {
-            return Err(CallError::invalid("an array of pointers in the list of blocks is NULL"));
+            return Err(ErrnoError::invalid("an array of pointers in the list of blocks is NULL"));
         }
         for place in 0..count {
             // SAFETY: as above.

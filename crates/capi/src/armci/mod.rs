@@ -21,7 +21,7 @@ use pario::memory::{Mutexes, Team};
 use parking_lot::{Mutex, RwLock};
 
 use crate::boundary::{exit_on_error, return_errno};
-use crate::errors::{CallError, CallResult, print_line};
+use crate::errors::{CallResult, ErrnoError, print_line};
 use crate::process;
 use crate::team::{self, team_result};
 use allocations::Allocation;
@@ -48,7 +48,7 @@ static ARMCI: RwLock<Option<Arc<Armci>>> = RwLock::new(None);
 pub fn current() -> CallResult<Arc<Armci>> {
     process::check_fork()?;
     ARMCI.read().clone().ok_or_else(|| {
-        CallError::invalid("ARMCI_Init has not been called: call it first, on all processes")
+        ErrnoError::invalid("ARMCI_Init has not been called: call it first, on all processes")
     })
 }
 
@@ -57,7 +57,7 @@ impl Armci {
     pub fn rank(&self, proc: c_int) -> CallResult<u32> {
         let size = self.team.size();
         u32::try_from(proc).ok().filter(|rank| *rank < size).ok_or_else(|| {
-            CallError::invalid(format!(
+            ErrnoError::invalid(format!(
                 "process {proc} does not exist: the job has {size} processes"
             ))
         })
@@ -67,7 +67,7 @@ impl Armci {
 /// Converts a number of bytes.
 pub fn byte_count(bytes: c_int) -> CallResult<usize> {
     usize::try_from(bytes)
-        .map_err(|_| CallError::invalid(format!("{bytes} bytes: the number must not be negative")))
+        .map_err(|_| ErrnoError::invalid(format!("{bytes} bytes: the number must not be negative")))
 }
 
 /// Initialises ARMCI, collectively.
@@ -173,7 +173,7 @@ pub extern "C" fn ARMCI_Create_mutexes(count: c_int) -> c_int {
     return_errno(|| {
         let armci = current()?;
         let counted = u32::try_from(count).map_err(|_| {
-            CallError::invalid(format!("{count} mutexes: the number must not be negative"))
+            ErrnoError::invalid(format!("{count} mutexes: the number must not be negative"))
         });
         let counted = team::check_all_ranks(&armci.team, counted)?;
         let mutexes = team_result(armci.team.mutexes(counted))?;
@@ -196,7 +196,7 @@ pub extern "C" fn ARMCI_Destroy_mutexes() -> c_int {
 fn mutexes(armci: &Armci) -> CallResult<Mutexes> {
     let mutexes = armci.mutexes.lock().clone();
     mutexes.ok_or_else(|| {
-        CallError::invalid(
+        ErrnoError::invalid(
             "there are no mutexes: call ARMCI_Create_mutexes first, on all processes",
         )
     })
@@ -224,6 +224,6 @@ pub extern "C" fn ARMCI_Unlock(mutex: c_int, proc: c_int) {
 
 fn number(mutex: c_int) -> CallResult<u32> {
     u32::try_from(mutex).map_err(|_| {
-        CallError::invalid(format!("mutex {mutex} does not exist: mutexes are numbered from 0"))
+        ErrnoError::invalid(format!("mutex {mutex} does not exist: mutexes are numbered from 0"))
     })
 }

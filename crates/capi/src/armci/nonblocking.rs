@@ -7,7 +7,7 @@ use pario::memory::Pending;
 
 use super::{Armci, current};
 use crate::boundary::return_errno;
-use crate::errors::{CallError, CallResult};
+use crate::errors::{CallResult, ErrnoError};
 use crate::team::team_result;
 
 /// The handle of a request, in C.
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn ARMCI_Wait(handle: *mut armci_hdl_t) -> c_int {
     return_errno(|| {
         let armci = current()?;
         if handle.is_null() {
-            return Err(CallError::invalid("the request handle is NULL"));
+            return Err(ErrnoError::invalid("the request handle is NULL"));
         }
         // SAFETY: the caller guarantees a handle.
         let id = unsafe { std::mem::replace(&mut (*handle).id, 0) };
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn ARMCI_Test(handle: *mut armci_hdl_t) -> c_int {
     return_errno(|| {
         let armci = current()?;
         if handle.is_null() {
-            return Err(CallError::invalid("the request handle is NULL"));
+            return Err(ErrnoError::invalid("the request handle is NULL"));
         }
         // SAFETY: the caller guarantees a handle.
         let id = unsafe { (*handle).id };

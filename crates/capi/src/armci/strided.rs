@@ -9,7 +9,7 @@ use pario::memory::{Pending, Strided};
 use super::Armci;
 use super::access::{Scale, caller_bytes, caller_bytes_mut};
 use super::nonblocking::{armci_hdl_t, start_nonblocking};
-use crate::errors::{CallError, CallResult};
+use crate::errors::{CallResult, ErrnoError};
 use crate::team::team_result;
 
 /// A strided region, as the caller describes it.
@@ -48,13 +48,13 @@ pub enum TransferKind {
 /// `start` is null or points to `count` numbers.
 unsafe fn lengths(start: *const c_int, count: usize) -> CallResult<Vec<usize>> {
     if count > 0 && start.is_null() {
-        return Err(CallError::invalid("the counts or strides are NULL"));
+        return Err(ErrnoError::invalid("the counts or strides are NULL"));
     }
     let length = |number| {
         // SAFETY: the caller guarantees that many.
         let length = unsafe { start.add(number).read_unaligned() };
         let wrong = |_| {
-            CallError::invalid(format!("a count or stride of {length}: it must not be negative"))
+            ErrnoError::invalid(format!("a count or stride of {length}: it must not be negative"))
         };
         usize::try_from(length).map_err(wrong)
     };
@@ -77,8 +77,9 @@ impl Armci {
             region;
         let rank = self.rank(proc)?;
         let levels = usize::try_from(levels).ok().filter(|levels| *levels <= 8);
-        let levels = levels
-            .ok_or_else(|| CallError::invalid("the number of stride levels must be from 0 to 8"))?;
+        let levels = levels.ok_or_else(|| {
+            ErrnoError::invalid("the number of stride levels must be from 0 to 8")
+        })?;
         // SAFETY: the caller guarantees it.
         let (counts, own_strides, there_strides) = unsafe {
             (
