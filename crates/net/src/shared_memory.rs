@@ -149,6 +149,7 @@ impl SharedMemoryPart {
     pub(crate) const ALL: u32 = i32::MAX.unsigned_abs();
 
     /// The words.
+    #[inline]
     pub fn words(&self) -> &[AtomicU32] {
         let SharedMemoryShape { words, .. } = self.memory.shape;
         // SAFETY: the mapping is aligned to pages, has `words` words for each part, and lives as
@@ -329,6 +330,7 @@ impl SharedMemoryPart {
     }
 
     /// A point at which a simulator may let another process run; otherwise it costs one load.
+    #[inline]
     pub(crate) fn reach(&self, point: SwitchPoint, index: usize) {
         if let Some(parker) = self.memory.parker.get() {
             parker.reach(point, self.word(index));

@@ -45,10 +45,12 @@ pub struct OwnerLock<'m> {
 
 impl<'m> OwnerLock<'m> {
     /// The lock in a word of a part.
+    #[inline]
     pub fn new(part: &'m SharedMemoryPart, index: usize) -> Self {
         Self { part, index }
     }
 
+    #[inline]
     fn word(&self) -> &AtomicU32 {
         &self.part.words()[self.index]
     }
@@ -56,7 +58,22 @@ impl<'m> OwnerLock<'m> {
     /// Takes the lock for an owner, which is below `u32::MAX / 2`. Calls `check` with the present
     /// owner before each sleep, and fails with the error that it returns if the lock still has this
     /// owner.
+    #[inline]
     pub fn lock<E>(
+        &self,
+        owner: u32,
+        limits: &WaitLimits,
+        check: impl FnMut(u32) -> Option<E>,
+    ) -> Result<(), E> {
+        if self.try_lock(owner) {
+            self.part.reach(SwitchPoint::Locked, self.index);
+            return Ok(());
+        }
+        self.wait_and_lock(owner, limits, check)
+    }
+
+    #[cold]
+    fn wait_and_lock<E>(
         &self,
         owner: u32,
         limits: &WaitLimits,
@@ -94,18 +111,22 @@ impl<'m> OwnerLock<'m> {
     }
 
     /// Takes the lock for an owner if it is free.
+    #[inline]
     pub fn try_lock(&self, owner: u32) -> bool {
         let free = self.word().compare_exchange(0, owner + 1, Ordering::Acquire, Ordering::Relaxed);
         free.is_ok()
     }
 
     /// Releases the lock. Returns false if it has another owner.
+    #[inline]
     pub fn unlock(&self, owner: u32) -> bool {
-        if self.owner() != Some(owner) {
+        let word = self.word();
+        // The owner itself wrote its number.
+        if word.load(Ordering::Relaxed) & !HAS_WAITERS != owner + 1 {
             return false;
         }
         self.part.reach(SwitchPoint::Unlocking, self.index);
-        if self.word().swap(0, Ordering::Release) & HAS_WAITERS != 0 {
+        if word.swap(0, Ordering::Release) & HAS_WAITERS != 0 {
             self.part.reach(SwitchPoint::Unlocked, self.index);
             self.part.wake(self.index, 1);
         }
@@ -113,6 +134,7 @@ impl<'m> OwnerLock<'m> {
     }
 
     /// The owner.
+    #[inline]
     pub fn owner(&self) -> Option<u32> {
         (self.word().load(Ordering::Acquire) & !HAS_WAITERS).checked_sub(1)
     }
