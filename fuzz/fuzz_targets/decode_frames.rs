@@ -4,11 +4,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pario_net::wire::Limits;
+use pario_net::wire::WireLimits;
 use pario_net::{Assembler, Packet};
 
-const LIMITS: Limits =
-    Limits { inline_bytes: 1 << 16, segment_bytes: 1 << 16, bulk_bytes: 1 << 17, segments: 16 };
+const LIMITS: WireLimits =
+    WireLimits { inline_bytes: 1 << 16, segment_bytes: 1 << 16, bulk_bytes: 1 << 17, segments: 16 };
 
 fn content(packets: &[Packet]) -> Vec<(&[u8], usize, usize)> {
     packets.iter().map(|p| (&p.inline[..], p.groups.len(), p.bulk.len())).collect()

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use pario::Cluster;
-use pario_net::wire::{CONTROL_CHANNEL, Frame, Limits, PACKET_HEADER_BYTES, PacketHeader};
+use pario_net::wire::{CONTROL_CHANNEL, Frame, WireLimits, PACKET_HEADER_BYTES, PacketHeader};
 use pario_net::{Address, Assembler, SpaceId};
 use pario_server::Node;
 use pario_server::config::Config;
@@ -121,7 +121,7 @@ impl Peer {
         let host = [&head[1..], &name].concat();
         stream.write_all(&proof(&own, &host)).expect("the node reads");
         stream.read_exact(&mut [0; 33]).expect("the node proves");
-        let mut peer = Self { stream, channel: 0, assembler: Assembler::new(Limits::default()) };
+        let mut peer = Self { stream, channel: 0, assembler: Assembler::new(WireLimits::default()) };
         peer.send_control(&Control::Find { request: 1, port: "requests".to_owned() });
         let ControlReply::Found { port, .. } = peer.receive_reply(1) else {
             panic!("no port for requests")
@@ -158,7 +158,7 @@ impl Peer {
             for packet in packets {
                 let mut at = 0;
                 for _ in 0..packet.frame_count {
-                    let frame = Frame::read(&packet.inline, at, &Limits::default()).expect("read");
+                    let frame = Frame::read(&packet.inline, at, &WireLimits::default()).expect("read");
                     let head = &packet.inline[frame.head_start..frame.head_end];
                     at = frame.end;
                     if let Ok(Control::Reply { request, reply }) = postcard::from_bytes(head)

@@ -7,7 +7,7 @@
 use std::io::Cursor;
 
 use libfuzzer_sys::fuzz_target;
-use pario_image::formats::{OpenOptions, read_picture, read_volume};
+use pario_image::formats::{FormatOptions, read_picture, read_volume};
 
 const MEMORY_BYTES: usize = 256 << 10;
 
@@ -78,7 +78,7 @@ fn head(choice: u8) -> Vec<u8> {
 
 fuzz_target!(|input: (u8, &[u8])| {
     let bytes = [&head(input.0), input.1].concat();
-    let options = OpenOptions { memory_bytes: MEMORY_BYTES, ..OpenOptions::default() };
+    let options = FormatOptions { memory_bytes: MEMORY_BYTES, ..FormatOptions::default() };
     if let Ok(mut rows) = read_picture("fuzz", Cursor::new(bytes.clone()), &options) {
         let (width, height) = rows.size();
         let mut row = vec![0; usize::try_from(width).unwrap() * rows.pixel().bytes()];

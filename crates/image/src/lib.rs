@@ -2,7 +2,7 @@
 //! file, and the nodes compute with the tiles on their own disks.
 //!
 //! The crate does not move bytes between processes: it calls `pario`. Its main types are [`Image`]
-//! and [`Volume`]; [`formats`] reads and writes files of other programs.
+//! and [`Volume`], each with an example; [`formats`] reads and writes files of other programs.
 //!
 //! Features: `cluster` (default) is everything that needs a cluster; without it the crate is
 //! arithmetic and [`formats`] alone. It needs only the client: a program that runs a cluster in its

@@ -22,7 +22,7 @@ use crate::Bulk;
 use crate::pool::{BulkBuffer, PoolSlab};
 use crate::recv_buffer::{BorrowedParts, RecvBuffer, RecvBuffers};
 use crate::wire::{
-    BULK_BYTES, Frame, LEAD_BYTES, Limits, PACKET_HEADER_BYTES, PacketHeader, WireError,
+    BULK_BYTES, Frame, LEAD_BYTES, PACKET_HEADER_BYTES, PacketHeader, WireError, WireLimits,
 };
 
 /// Bytes of a slab of a busy link, unless a packet needs more.
@@ -80,7 +80,7 @@ enum SegmentDestination {
 fn read_frames(
     inline: &[u8],
     header: &PacketHeader,
-    limits: &Limits,
+    limits: &WireLimits,
     recv_buffers: Option<&RecvBuffers>,
 ) -> Result<(Vec<FrameGroup>, Vec<SegmentDestination>), WireError> {
     let mut groups: Vec<FrameGroup> = Vec::with_capacity(1);
@@ -138,7 +138,7 @@ impl Packet {
     pub(crate) fn from_parts(
         sealed: Bytes,
         bulk: Vec<Bulk>,
-        limits: &Limits,
+        limits: &WireLimits,
     ) -> Result<Self, WireError> {
         let Some(header) = sealed.first_chunk::<PACKET_HEADER_BYTES>() else {
             return Err(WireError::Malformed("its header is cut off"));
@@ -153,7 +153,7 @@ impl Packet {
 
 /// Assembles packets.
 pub struct Assembler {
-    limits: Limits,
+    limits: WireLimits,
     recv_buffers: Option<Arc<RecvBuffers>>,
     /// None until the first bytes are read, and while the link is idle.
     slab: Option<PoolSlab>,
@@ -261,7 +261,7 @@ impl BulkAssembly {
 
 impl Assembler {
     /// Creates an assembler that accepts packets within the limits.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: WireLimits) -> Self {
         Self {
             limits,
             recv_buffers: None,
@@ -277,7 +277,7 @@ impl Assembler {
     }
 
     /// Creates an assembler that reads replies into receive buffers.
-    pub(crate) fn with_recv_buffers(limits: Limits, recv_buffers: Arc<RecvBuffers>) -> Self {
+    pub(crate) fn with_recv_buffers(limits: WireLimits, recv_buffers: Arc<RecvBuffers>) -> Self {
         Self { recv_buffers: Some(recv_buffers), ..Self::new(limits) }
     }
 

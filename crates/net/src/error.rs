@@ -232,7 +232,8 @@ pub enum OpenError {
 /// No token was received.
 #[derive(Debug, Error)]
 pub enum RecvError {
-    /// The space of a sender was lost. All its tokens have been received; the port goes on.
+    /// The space of a sender was lost. All its tokens have been received; the port goes on. A space
+    /// that has left the port before is not reported, except to an [`RpcServer`](crate::RpcServer).
     #[error("the space {peer:?} was lost")]
     Lost {
         /// Id of the space.

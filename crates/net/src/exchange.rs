@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::directory::{self, NameWaiter, PortDirectory};
 use crate::error::{InputError, OpenError};
 use crate::link::Link;
-use crate::port::{PortLabel, Sink};
+use crate::port::{PortLabel, PortRole, Sink};
 use crate::waiter::Waiters;
 use crate::wire::CONTROL_CHANNEL;
 
@@ -321,7 +321,7 @@ impl Core {
             if names.ports.contains_key(&port) {
                 return Err(InputError::NameTaken { port, owner: self.name().to_owned() });
             }
-            if label.is_private {
+            if label.role == PortRole::Replies {
                 names.private.insert(label.number, Arc::downgrade(sink));
                 return Ok(());
             }
@@ -373,7 +373,7 @@ impl Core {
 
     fn forget_name(&self, label: &PortLabel) {
         let mut names = self.names.lock();
-        if label.is_private {
+        if label.role == PortRole::Replies {
             names.private.remove(&label.number);
         } else {
             names.by_number.remove(&label.number);
@@ -385,7 +385,7 @@ impl Core {
     pub fn withdraw(&self, label: &PortLabel) {
         self.forget_name(label);
         let link = match &mut *self.role.lock() {
-            _ if label.is_private => None,
+            _ if label.role == PortRole::Replies => None,
             DirectoryRole::Member(link) => Some(link.clone()),
             DirectoryRole::Host(directory) => {
                 directory.withdraw(directory::OWN, &label.name);

@@ -10,7 +10,7 @@ use crate::clock::monotonic_ns;
 use crate::route::FrameRoute;
 use crate::sender::Sender;
 use crate::token::{DecodeError, Incoming};
-use crate::wire::{BULK_BYTES, Frame, Limits};
+use crate::wire::{BULK_BYTES, Frame, WireLimits};
 
 /// Checked frames that wait to be decoded.
 pub(crate) struct FrameRun {
@@ -27,7 +27,7 @@ pub(crate) struct FrameRun {
 }
 
 /// The frames are checked already.
-const NO_LIMITS: Limits = Limits {
+const NO_LIMITS: WireLimits = WireLimits {
     inline_bytes: usize::MAX,
     segment_bytes: usize::MAX,
     bulk_bytes: usize::MAX,

@@ -13,11 +13,11 @@ const KEPT: usize = 1024;
 
 #[derive(Default)]
 pub(crate) struct History {
-    state: Mutex<State>,
+    state: Mutex<HistoryState>,
 }
 
 #[derive(Default)]
-struct State {
+struct HistoryState {
     lost_links: VecDeque<LinkCounters>,
     refusals: VecDeque<Refusal>,
 }

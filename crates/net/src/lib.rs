@@ -151,6 +151,6 @@ pub use shared_memory::{SharedMemory, SharedMemoryPart, SharedMemoryShape};
 pub use simulation::Simulation;
 pub use space::{Options, Space};
 pub use token::{
-    DecodeError, EncodeError, Head, Incoming, Outgoing, Token, TokenKind, decode_front,
+    DecodeError, EncodeError, Incoming, Outgoing, Token, TokenHead, TokenKind, decode_front,
     decode_value, encode_value,
 };

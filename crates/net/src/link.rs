@@ -40,6 +40,7 @@ const ROUNDS: usize = 8;
 const RETRY_BYTES: usize = 512 << 10;
 /// Bytes read from one link before others get their turn.
 const READ_BYTES: usize = 256 << 10;
+
 pub(crate) struct Link {
     pub id: u64,
     pub peer: Arc<str>,
@@ -469,7 +470,7 @@ impl Link {
 
     /// Ends the link, once, and notifies all ports and channels.
     pub fn mark_lost(self: &Arc<Self>, reason: &str) {
-        let routes = {
+        let (routes, ports) = {
             let mut routes = self.routes.lock();
             if !self.is_alive.swap(false, Ordering::SeqCst) {
                 return;
@@ -496,14 +497,10 @@ impl Link {
         }
         // Free the names before ports learn of the loss.
         self.core.on_link_lost(self);
-        let mut told = Vec::new();
-        for route in routes {
-            let port = route.sink().label().number;
-            if !told.contains(&port) {
-                told.push(port);
-                route.sink().report_lost(&self.sender);
-            }
+        for port in ports {
+            port.report_lost(&self.sender);
         }
+        drop(routes);
         let channels: Vec<_> = self.channels.lock().values().filter_map(Weak::upgrade).collect();
         for channel in channels {
             channel.wake();

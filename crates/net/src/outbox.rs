@@ -9,8 +9,8 @@ use crate::file_part::OutgoingSegment;
 use crate::token::{EncodeError, Outgoing, Token};
 use crate::waiter::Waiters;
 use crate::wire::{
-    BULK_BYTES, FRAME_HEADER_BYTES, LEAD_BYTES, Limits, PACKET_HEADER_BYTES, PacketHeader,
-    WireError, begin_frame, end_frame, end_frame_of,
+    BULK_BYTES, FRAME_HEADER_BYTES, LEAD_BYTES, PACKET_HEADER_BYTES, PacketHeader, WireError,
+    WireLimits, begin_frame, end_frame, end_frame_of,
 };
 
 /// Capacity that the batch of an idle link keeps.
@@ -114,7 +114,7 @@ impl LinkOutbox {
         &mut self,
         token: T,
         channel: u32,
-        limits: &Limits,
+        limits: &WireLimits,
     ) -> Result<usize, PutError> {
         let at = begin_frame(&mut self.batch);
         let mut frame = UnfinishedSend { outbox: self, at, done: false };

@@ -30,7 +30,7 @@ const EVENTS_PER_POLL: usize = 64;
 pub(crate) struct Poller {
     epoll: OwnedFd,
     interrupt: PollInterrupt,
-    lead: Mutex<Leadership>,
+    lead: Mutex<PollLeadership>,
     spin: AdaptiveSpin,
     /// Consecutive reads of the busiest link that found something.
     busy_reads: AtomicU32,
@@ -42,7 +42,7 @@ pub(crate) struct Poller {
 }
 
 #[derive(Default)]
-struct Leadership {
+struct PollLeadership {
     leader: PollLeader,
     followers: VecDeque<Arc<Waiter>>,
     /// A thread wants to lead in place of the I/O thread.
@@ -88,7 +88,7 @@ impl Poller {
         Ok(Self {
             epoll,
             interrupt,
-            lead: Mutex::new(Leadership::default()),
+            lead: Mutex::new(PollLeadership::default()),
             spin: AdaptiveSpin::default(),
             busy_reads: AtomicU32::new(0),
             resignations: AtomicU64::new(0),
@@ -225,7 +225,7 @@ impl Poller {
         }
     }
 
-    fn wake_next(&self, mut lead: parking_lot::MutexGuard<'_, Leadership>) {
+    fn wake_next(&self, mut lead: parking_lot::MutexGuard<'_, PollLeadership>) {
         let next = lead.followers.pop_front();
         drop(lead);
         match next {

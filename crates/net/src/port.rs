@@ -7,7 +7,7 @@ mod queue;
 
 pub use input::InputPort;
 pub use output::OutputPort;
-pub(crate) use queue::{NoToken, PortLabel, PortQueue, Sink};
+pub(crate) use queue::{NoToken, PortLabel, PortQueue, PortRole, Sink};
 
 /// How much may be under way to an input port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

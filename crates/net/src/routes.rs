@@ -2,9 +2,10 @@
 //! not know to be closed.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::assembler::FrameGroup;
+use crate::port::{PortRole, Sink};
 use crate::route::FrameRoute;
 use crate::wire::CONTROL_CHANNEL;
 
@@ -17,6 +18,9 @@ const GONE_KEPT: usize = 1 << 16;
 pub(crate) struct Routes {
     by_channel: HashMap<u32, Arc<FrameRoute>>,
     last: u32,
+    /// The ports for requests that the peer has left, by number; they learn of the loss of the link
+    /// too.
+    left: HashMap<u32, Weak<dyn Sink>>,
     /// Closed channels that the peer may still use, and its remaining credit.
     gone: HashMap<u32, i64>,
     /// The same, oldest first.
@@ -38,11 +42,17 @@ impl Routes {
 
     /// Closes a channel that the peer has left.
     pub fn leave(&mut self, channel: u32) -> Option<Arc<FrameRoute>> {
-        self.by_channel.remove(&channel)
+        let route = self.by_channel.remove(&channel)?;
+        let label = route.sink().label();
+        if label.role == PortRole::Requests {
+            self.left.insert(label.number, Arc::downgrade(route.sink()));
+        }
+        Some(route)
     }
 
     /// Closes the channels to a port that is gone; returns them.
     pub fn close(&mut self, port: u32) -> Vec<(u32, Arc<FrameRoute>)> {
+        self.left.remove(&port);
         let mut closed = Vec::new();
         self.by_channel.retain(|channel, route| {
             let is_gone = route.sink().label().number == port;
@@ -57,9 +67,16 @@ impl Routes {
         closed
     }
 
-    /// Takes all routes, because the link is lost.
-    pub fn take_all(&mut self) -> Vec<Arc<FrameRoute>> {
-        std::mem::take(&mut self.by_channel).into_values().collect()
+    /// Takes all routes, because the link is lost; and the ports, each once, that learn of it.
+    pub fn take_all(&mut self) -> (Vec<Arc<FrameRoute>>, Vec<Arc<dyn Sink>>) {
+        let routes: Vec<_> = std::mem::take(&mut self.by_channel).into_values().collect();
+        let mut ports: HashMap<_, _> = std::mem::take(&mut self.left)
+            .into_iter()
+            .filter_map(|(number, sink)| Some((number, sink.upgrade()?)))
+            .collect();
+        let open = routes.iter().map(|route| (route.sink().label().number, route.sink().clone()));
+        ports.extend(open);
+        (routes, ports.into_values().collect())
     }
 
     fn keep_gone(&mut self, channel: u32, credit: i64) {

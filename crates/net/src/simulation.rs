@@ -59,12 +59,12 @@ impl Drop for StopOnDrop {
 }
 
 pub(crate) struct SimulatedNetwork {
-    state: Mutex<State>,
+    state: Mutex<SimulationState>,
     changed: Condvar,
     silence: Duration,
 }
 
-struct State {
+struct SimulationState {
     now: Duration,
     random: u64,
     last_number: u64,
@@ -117,7 +117,7 @@ impl Ord for Delivery {
 impl Simulation {
     /// Creates a network whose delays follow from `seed`. It delivers packets as fast as possible.
     pub fn new(seed: u64) -> Self {
-        let state = State {
+        let state = SimulationState {
             now: Duration::ZERO,
             random: seed,
             last_number: 0,
@@ -240,7 +240,7 @@ impl Simulation {
     }
 }
 
-impl State {
+impl SimulationState {
     fn push(&mut self, at: Duration, from: SpaceId, to: SpaceId, what: DeliveryKind) {
         self.last_number += 1;
         let number = self.last_number;

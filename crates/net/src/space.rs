@@ -14,9 +14,11 @@ use crate::exchange::OpenResult;
 use crate::key::SpaceId;
 use crate::link::Link;
 use crate::listener::HANDSHAKE_TIME;
-use crate::port::{Credit, InputPort, OutputPort, PortLabel, PortOptions, PortQueue, Sink};
+use crate::port::{
+    Credit, InputPort, OutputPort, PortLabel, PortOptions, PortQueue, PortRole, Sink,
+};
 use crate::token::Token;
-use crate::wire::Limits;
+use crate::wire::WireLimits;
 
 /// An address space: usually a process. Clones are the same space; when the last is dropped, the
 /// space is closed.
@@ -54,7 +56,7 @@ pub struct Options {
     /// The time without an acknowledgement after which a TCP link is lost.
     pub silence: Duration,
     /// The limits of what is accepted from peers and sent to them.
-    pub limits: Limits,
+    pub limits: WireLimits,
     /// Limit of links that one user may make to this space, handshakes under way included. A user
     /// other than the process's own and root also gets at most half of the process's descriptors.
     pub links_per_user: usize,
@@ -83,7 +85,7 @@ impl Default for Options {
             answer_wait: Duration::from_secs(10),
             connect_wait: HANDSHAKE_TIME,
             silence: Duration::from_millis(700),
-            limits: Limits::default(),
+            limits: WireLimits::default(),
             links_per_user: 4096,
             reserved_descriptors: 128,
             routes_per_link: 4096,
@@ -138,13 +140,23 @@ impl Space {
         name: &str,
         options: PortOptions,
     ) -> Result<InputPort<T>, InputError> {
+        self.input_for(PortRole::Tokens, name, options)
+    }
+
+    /// Creates an input port for tokens or for requests.
+    pub(crate) fn input_for<T: Token>(
+        &self,
+        role: PortRole,
+        name: &str,
+        options: PortOptions,
+    ) -> Result<InputPort<T>, InputError> {
         let core = self.core();
         let label = PortLabel {
             name: name.to_owned(),
             number: core.next_port(),
             kind: T::kind(),
             credit: options.credit_bytes.limit(),
-            is_private: false,
+            role,
         };
         Ok(self.announce(label)?.0)
     }
@@ -161,7 +173,7 @@ impl Space {
             number,
             kind: T::kind(),
             credit: Credit::Unlimited.limit(),
-            is_private: true,
+            role: PortRole::Replies,
         })
     }
 

@@ -107,7 +107,7 @@ impl TokenKind {
 
 /// A token that is being sent.
 pub struct Outgoing<'a> {
-    head: Head<'a>,
+    head: TokenHead<'a>,
     segments: &'a mut Vec<Bulk>,
     /// The part of a file sent in place of the empty segment of this number.
     file: Option<(usize, FilePart)>,
@@ -117,12 +117,12 @@ impl<'a> Outgoing<'a> {
     /// A token whose head is appended to `head` and whose segments are appended to `segments`.
     pub fn new(head: &'a mut Vec<u8>, segments: &'a mut Vec<Bulk>) -> Self {
         let start = head.len();
-        Self { head: Head { buffer: head, start }, segments, file: None }
+        Self { head: TokenHead { buffer: head, start }, segments, file: None }
     }
 
     /// The head so far, to be appended to.
     #[inline]
-    pub fn head(&mut self) -> &mut Head<'a> {
+    pub fn head(&mut self) -> &mut TokenHead<'a> {
         &mut self.head
     }
 
@@ -148,12 +148,12 @@ impl<'a> Outgoing<'a> {
 
 /// The head of a token that is being sent, in the memory from which it will be written. It can
 /// only grow.
-pub struct Head<'a> {
+pub struct TokenHead<'a> {
     buffer: &'a mut Vec<u8>,
     start: usize,
 }
 
-impl Head<'_> {
+impl TokenHead<'_> {
     /// Appends bytes.
     #[inline]
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
@@ -177,7 +177,7 @@ impl Head<'_> {
     }
 }
 
-impl std::io::Write for Head<'_> {
+impl std::io::Write for TokenHead<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -188,7 +188,7 @@ impl std::io::Write for Head<'_> {
     }
 }
 
-struct HeadFlavor<'a, 'b>(&'a mut Head<'b>);
+struct HeadFlavor<'a, 'b>(&'a mut TokenHead<'b>);
 
 impl Flavor for HeadFlavor<'_, '_> {
     type Output = ();

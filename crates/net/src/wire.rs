@@ -30,7 +30,7 @@ pub const CONTROL_CHANNEL: u32 = 0;
 
 /// The limits of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct WireLimits {
     /// Bytes of an inline area, and with that of a head.
     pub inline_bytes: usize,
     /// Bytes of one segment.
@@ -41,14 +41,14 @@ pub struct Limits {
     pub segments: usize,
 }
 
-/// Bytes of the inline area of a packet, unless the [`Limits`] of a space say otherwise: the
+/// Bytes of the inline area of a packet, unless the [`WireLimits`] of a space say otherwise: the
 /// largest head that is sent has half of it.
 pub const PACKET_INLINE_LIMIT_BYTES: usize = 32 << 20;
-/// Bytes of the bulk area of a packet, unless the [`Limits`] of a space say otherwise: the largest
+/// Bytes of the bulk area of a packet, unless the [`WireLimits`] of a space say otherwise: the largest
 /// token that is sent has half of it.
 pub const PACKET_BULK_LIMIT_BYTES: usize = 1 << 30;
 
-impl Default for Limits {
+impl Default for WireLimits {
     fn default() -> Self {
         Self {
             inline_bytes: PACKET_INLINE_LIMIT_BYTES,
@@ -59,8 +59,8 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
-    /// Limits for tokens with at most this many bytes of bulk.
+impl WireLimits {
+    /// WireLimits for tokens with at most this many bytes of bulk.
     pub fn for_tokens(bulk_bytes: usize) -> Self {
         Self { segment_bytes: bulk_bytes, bulk_bytes: 2 * bulk_bytes, ..Self::default() }
     }
@@ -105,7 +105,7 @@ impl PacketHeader {
     }
 
     /// Reads and checks a header.
-    pub fn read(from: &[u8; PACKET_HEADER_BYTES], limits: &Limits) -> Result<Self, WireError> {
+    pub fn read(from: &[u8; PACKET_HEADER_BYTES], limits: &WireLimits) -> Result<Self, WireError> {
         let inline_len = u32_at(from, 0) as usize;
         let frame_count = u32_at(from, 4);
         let bulk_len = u64::from(u32_at(from, 8)) | u64::from(u32_at(from, 12)) << 32;
@@ -143,7 +143,7 @@ pub struct Frame {
 impl Frame {
     /// The frame at `at` of an inline area, checked.
     #[inline]
-    pub fn read(inline: &[u8], at: usize, limits: &Limits) -> Result<Self, WireError> {
+    pub fn read(inline: &[u8], at: usize, limits: &WireLimits) -> Result<Self, WireError> {
         let Some(header) = inline.get(at..).and_then(|rest| rest.first_chunk::<12>()) else {
             return Err(WireError::Malformed("a frame is cut off"));
         };
@@ -171,7 +171,7 @@ impl Frame {
         Ok(frame)
     }
 
-    fn read_lengths(&mut self, inline: &[u8], limits: &Limits) -> Result<(), WireError> {
+    fn read_lengths(&mut self, inline: &[u8], limits: &WireLimits) -> Result<(), WireError> {
         check("a list of segments", self.segment_count as u64, limits.segments)?;
         let lengths_end = self.head_end + 4 * self.segment_count;
         if lengths_end > inline.len() {
@@ -230,7 +230,7 @@ pub fn end_frame<'a>(
     at: usize,
     channel: u32,
     segments: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
-    limits: &Limits,
+    limits: &WireLimits,
 ) -> Result<(), WireError> {
     let segments = segments.map(|segment| (segment.len(), segment));
     end_frame_of(inline, at, channel, segments, limits)
@@ -244,7 +244,7 @@ pub(crate) fn end_frame_of<'a>(
     at: usize,
     channel: u32,
     segments: impl ExactSizeIterator<Item = (usize, &'a [u8])> + Clone,
-    limits: &Limits,
+    limits: &WireLimits,
 ) -> Result<(), WireError> {
     let head_len = inline.len() - at - FRAME_HEADER_BYTES;
     let count = segments.len();

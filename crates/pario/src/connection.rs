@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pario_net::wire::Limits;
+use pario_net::wire::WireLimits;
 use pario_net::{
     Address, BorrowedParts, Bulk, ConnectionFailure, ConnectionOptions, DescriptorClient, Key,
     OpenConnection, OpenTimeLimits, Options, PendingReply, ReconnectingClient, RecvBuffer,
@@ -90,7 +90,7 @@ impl Connection {
                 close_wait: Duration::from_millis(200),
                 // A node that returns no credit is like one that does not reply.
                 send_wait: Some(client.timeout),
-                limits: Limits::for_tokens(TOKEN_LIMIT_BYTES),
+                limits: WireLimits::for_tokens(TOKEN_LIMIT_BYTES),
                 ..Options::default()
             },
         };

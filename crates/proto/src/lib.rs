@@ -2,12 +2,13 @@
 //!
 //! This crate has the *layouts* of parallel files: which subfile holds a byte or a tile, and where
 //! in it. Client, server and the tool that rebuilds a namespace from bare disks compute it with the
-//! same code, from the same stored bytes. It also has the messages between clients and nodes: a
-//! [`RequestMessage`] with a [`Request`], an [`ReplyMessage`] with a [`Reply`] or a [`Failure`]. And it has the
-//! rules by which the ranks of a job share a file: [`Mode`], [`Course`] and [`CoordinationTable`].
+//! same code, from the same stored bytes. It also has the messages between clients and nodes (a
+//! [`RequestMessage`] with a [`Request`], a [`ReplyMessage`] with a [`Reply`] or a [`Failure`]), and
+//! the rules by which the ranks of a job share a file: [`Mode`], [`Course`] and
+//! [`CoordinationTable`].
 //!
-//! It has deliberately no I/O, threads, clocks or configuration. Everything here is arithmetic on
-//! values that were checked when they were made. It returns at once, allocates at most a list with
+//! It deliberately has no I/O, threads, clocks or configuration. Everything here is arithmetic on
+//! values that were checked when they were made. A call returns at once, allocates at most a list with
 //! an entry per subfile, and knows neither the content of a file nor whether a disk exists.
 //!
 //! The two main types are [`Striped`], bytes dealt out to the disks in units, and [`Tiles`], images

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pario_net::wire::Limits;
+use pario_net::wire::WireLimits;
 use pario_net::{
     Address, Bulk, ConnectionFailure, ConnectionOptions, Key, OpenTimeLimits, Options,
     ReconnectingClient, SessionSetup,
@@ -70,7 +70,7 @@ impl Peers {
                 pause,
                 space: Options {
                     close_wait: Duration::from_millis(100),
-                    limits: Limits::for_tokens(TOKEN_LIMIT_BYTES),
+                    limits: WireLimits::for_tokens(TOKEN_LIMIT_BYTES),
                     ..Options::default()
                 },
             };

@@ -32,11 +32,11 @@ const MOST_CALLS: u64 = 1 << 30;
 #[derive(Debug)]
 pub struct ShortCutTraffic {
     disks: usize,
-    state: Mutex<State>,
+    state: Mutex<TrafficTables>,
 }
 
 #[derive(Debug)]
-struct State {
+struct TrafficTables {
     /// The traffic of all clients so far, by number of the disk.
     totals: Vec<Traffic>,
     tables: Vec<ClientTable>,
@@ -56,7 +56,7 @@ impl ShortCutTraffic {
     /// Creates the tables of a node with a number of disks.
     pub fn new(disks: usize) -> Self {
         let disks = disks.min(TRAFFIC_DISKS_LIMIT);
-        let state = State { totals: vec![Traffic::default(); disks], tables: Vec::new() };
+        let state = TrafficTables { totals: vec![Traffic::default(); disks], tables: Vec::new() };
         Self { disks, state: Mutex::new(state) }
     }
 
@@ -89,7 +89,7 @@ impl ShortCutTraffic {
     /// number of the disk.
     pub fn collect(&self, now: Instant) -> Vec<Traffic> {
         let mut state = self.state.lock();
-        let State { totals, tables } = &mut *state;
+        let TrafficTables { totals, tables } = &mut *state;
         let disks = self.disks;
         tables.retain_mut(|table| {
             // In this order, so that the last read includes everything that the client has added.

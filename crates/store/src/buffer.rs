@@ -63,7 +63,7 @@ impl BufferPool {
     /// Maps new memory. It cuts a slab into pieces and puts all but one into the pool.
     fn map(&self, capacity: usize) -> BufferMemory {
         let in_pieces = capacity <= SLAB_BYTES / 4 && self.idle.lock().limit_bytes >= SLAB_BYTES;
-        let slab = Slab::map(if in_pieces { SLAB_BYTES } else { capacity });
+        let slab = MappedSlab::map(if in_pieces { SLAB_BYTES } else { capacity });
         let slab = slab.unwrap_or_else(|error| panic!("no memory for a buffer: {error}"));
         let mut pieces = slab.cut(capacity);
         let first = pieces.next().expect("a slab has room for a piece");
@@ -143,7 +143,7 @@ struct BufferMemory {
     start: NonNull<u8>,
     capacity: usize,
     /// Keeps the memory mapped.
-    _slab: Arc<Slab>,
+    _slab: Arc<MappedSlab>,
 }
 
 // SAFETY: the memory is owned by this value alone and bound to no thread.
@@ -153,20 +153,20 @@ unsafe impl Sync for BufferMemory {}
 
 /// Memory from the kernel, zeroed by it.
 #[derive(Debug)]
-struct Slab {
+struct MappedSlab {
     start: *mut c_void,
     len: usize,
 }
 
 // SAFETY: a mapping is bound to no thread, and unmapped only after its last reference.
-unsafe impl Send for Slab {}
+unsafe impl Send for MappedSlab {}
 // SAFETY: the slab itself is never accessed, only its pieces, each by its owner.
-unsafe impl Sync for Slab {}
+unsafe impl Sync for MappedSlab {}
 
 /// The size of the slabs from which small pieces are cut.
 const SLAB_BYTES: usize = 2 << 20;
 
-impl Slab {
+impl MappedSlab {
     fn map(len: usize) -> io::Result<Self> {
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: a new mapping at an address that the kernel chooses overlaps no other memory.
@@ -186,7 +186,7 @@ impl Slab {
     }
 }
 
-impl Drop for Slab {
+impl Drop for MappedSlab {
     fn drop(&mut self) {
         // SAFETY: the last piece is dropped, so that no reference to the mapping exists.
         let _ = unsafe { munmap(self.start, self.len) };

@@ -387,9 +387,9 @@ mod tests {
     /// The path of a long description may hold another whole description, which is no slot.
     #[test]
     fn a_description_within_a_path_is_not_believed() {
-        use crate::medium::{Medium as _, MemoryMedium, OpenMode};
+        use crate::medium::{Medium as _, MediumOpenMode, MemoryMedium};
         let forged = Description { generation: 99, path: "/forged".into(), ..example() };
-        let mode = OpenMode { create: true, write: true, direct_alignment: None };
+        let mode = MediumOpenMode { create: true, write: true, direct_alignment: None };
         for generation in [0, 1] {
             let mut long = Description { generation, path: "/a".repeat(2000), ..example() };
             let file = MemoryMedium::new().open("description", mode).unwrap();

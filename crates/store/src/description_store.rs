@@ -11,7 +11,7 @@ use crate::description::{
 };
 use crate::error::{DiskContext, StoreError, SubfileContext};
 use crate::extents;
-use crate::medium::{Medium, MediumFile, OpenMode};
+use crate::medium::{Medium, MediumFile, MediumOpenMode};
 use crate::poison::PoisonedSubfiles;
 use crate::subfile::{SubfileId, SubfileKind};
 
@@ -42,7 +42,7 @@ impl DescriptionStore {
             (SubfileKind::Flat, name_of(id, SubfileKind::Flat)),
             (SubfileKind::Extents, path_of(id, SubfileKind::Extents)),
         ] {
-            match self.medium.open(&path, OpenMode::default()) {
+            match self.medium.open(&path, MediumOpenMode::default()) {
                 Ok(_) => return Ok(kind),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(self.context_of(id).io(error, "open")),
@@ -113,7 +113,7 @@ impl DescriptionStore {
     fn replace(&self, description: &Description) -> io::Result<()> {
         let (id, kind) = (description.id, description.kind);
         let new = format!("new-{}", path_of(id, SubfileKind::Flat));
-        let mode = OpenMode { create: true, write: true, direct_alignment: None };
+        let mode = MediumOpenMode { create: true, write: true, direct_alignment: None };
         let replaced = self.medium.open(&new, mode).and_then(|file| {
             write_slot(&*file, description)?;
             file.sync()?;
@@ -164,7 +164,7 @@ impl DescriptionStore {
         kind: SubfileKind,
         write: bool,
     ) -> io::Result<Arc<dyn MediumFile>> {
-        let mode = OpenMode { create: false, write, direct_alignment: None };
+        let mode = MediumOpenMode { create: false, write, direct_alignment: None };
         self.medium.open(&path_of(id, kind), mode)
     }
 
@@ -205,7 +205,7 @@ pub(crate) fn read_head(
     medium: &dyn Medium,
     id: SubfileId,
 ) -> io::Result<Result<Description, BadDescription>> {
-    let file = medium.open(&name_of(id, SubfileKind::Flat), OpenMode::default())?;
+    let file = medium.open(&name_of(id, SubfileKind::Flat), MediumOpenMode::default())?;
     let mut block = vec![0; DESCRIPTION_MAX_BYTES];
     let count = file.read_at(&mut block, 0)?;
     Ok(Description::decode(&block[..count]))

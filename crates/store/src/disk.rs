@@ -25,7 +25,9 @@ use crate::disk_mark::{self, DISK_VERSION, DiskMark, MARK_FILE, not_a_disk};
 use crate::error::{DiskContext, StoreError, SubfileContext};
 use crate::extents::{self, ExtentFile, ExtentFileLimits, OpenExtentFile, Recovery, next_open_id};
 use crate::flat::{DATA_START, FlatFile, OpenFlatFile};
-use crate::medium::{DirectoryMedium, Medium, MediumFile, MediumSpace, OpenMode, Pace, SlowMedium};
+use crate::medium::{
+    DirectoryMedium, Medium, MediumFile, MediumOpenMode, MediumSpace, Pace, SlowMedium,
+};
 use crate::poison::POISONED_BEFORE_OPEN;
 use crate::subfile::{SubfileId, SubfileKind};
 use crate::upgrade::upgrade;
@@ -316,7 +318,7 @@ impl Disk {
         let context = self.context_of(new.id);
         let description = describe(new, SubfileKind::Flat);
         let described = path_of(context.subfile, SubfileKind::Flat);
-        let mode = OpenMode { create: true, write: true, direct_alignment: None };
+        let mode = MediumOpenMode { create: true, write: true, direct_alignment: None };
         let mut open = self.open.lock();
         let make = || {
             let file = self.medium.open(&name, mode)?;
@@ -375,8 +377,11 @@ impl Disk {
         let context = self.context_of(id);
         let name = name_of(id, SubfileKind::Flat);
         let description = self.descriptions.read(id, SubfileKind::Flat)?;
-        let mode =
-            OpenMode { create: false, write: !self.options.read_only, direct_alignment: None };
+        let mode = MediumOpenMode {
+            create: false,
+            write: !self.options.read_only,
+            direct_alignment: None,
+        };
         let file = self.medium.open(&name, mode).map_err(|error| context.io(error, "open"))?;
         let failed = self.descriptions.poisoned.reason(id);
         let failed =
@@ -643,7 +648,7 @@ impl Disk {
     }
 
     fn create_file(&self, path: &str) -> io::Result<Arc<dyn MediumFile>> {
-        let mode = OpenMode { create: true, write: true, direct_alignment: None };
+        let mode = MediumOpenMode { create: true, write: true, direct_alignment: None };
         match self.medium.open(path, mode) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 // An earlier attempt failed and left it.

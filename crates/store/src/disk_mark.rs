@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::checksum::checksum;
 use crate::error::{DiskContext, StoreError};
-use crate::medium::{Medium, OpenMode};
+use crate::medium::{Medium, MediumOpenMode};
 
 /// The name of the mark in the directory of a disk.
 pub(crate) const MARK_FILE: &str = "pario.disk";
@@ -60,7 +60,7 @@ impl DiskMark {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mode = OpenMode { create: true, write: true, direct_alignment: None };
+        let mode = MediumOpenMode { create: true, write: true, direct_alignment: None };
         let file = medium.open(NEW_MARK_FILE, mode)?;
         file.write_all_at(bytes.as_bytes(), 0)?;
         file.sync()
@@ -70,7 +70,7 @@ impl DiskMark {
     pub(crate) fn read(medium: &dyn Medium, context: &DiskContext) -> Result<Self, StoreError> {
         let mut bytes = [0; size_of::<RawDiskMark>()];
         let read = medium
-            .open(MARK_FILE, OpenMode::default())
+            .open(MARK_FILE, MediumOpenMode::default())
             .and_then(|file| file.read_at(&mut bytes, 0));
         let count = read.map_err(|error| not_a_disk(context, error))?;
         let invalid = |why: &str| StoreError::NotADisk {

@@ -12,7 +12,7 @@ use std::io;
 use crate::description::write_slot;
 use crate::description_store::{named, path_of, read_head};
 use crate::disk_mark::{self, DISK_VERSION, DiskMark};
-use crate::medium::{Medium, OpenMode};
+use crate::medium::{Medium, MediumOpenMode};
 use crate::subfile::{SubfileId, SubfileKind};
 
 type MediumLock = Box<dyn Any + Send + Sync>;
@@ -44,7 +44,7 @@ fn move_description(medium: &dyn Medium, id: SubfileId) -> io::Result<()> {
     if description.id != id {
         return Ok(());
     }
-    let mode = OpenMode { create: true, write: true, direct_alignment: None };
+    let mode = MediumOpenMode { create: true, write: true, direct_alignment: None };
     let file = medium.open(&path, mode)?;
     write_slot(&*file, &description)?;
     file.sync()

@@ -445,7 +445,7 @@ impl Board {
     pub fn read_slot(&self, rank: u32, round: u32) -> ([u8; CALL_BYTES], Vec<u8>) {
         let mut call = [0; CALL_BYTES];
         self.part.get(self.slot(round, rank), &mut call);
-        let mut bytes = vec![0; CollectiveCall::told_bytes(&call).min(SLOT_BYTES)];
+        let mut bytes = vec![0; CollectiveCall::payload_bytes(&call).min(SLOT_BYTES)];
         self.read(round, rank, &mut bytes);
         (call, bytes)
     }

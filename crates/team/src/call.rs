@@ -55,7 +55,7 @@ pub const CALL_BYTES: usize = 24;
 
 impl CollectiveCall {
     /// Encodes the call for the board, with the number of bytes behind it.
-    pub fn to_bytes(self, told: usize) -> [u8; CALL_BYTES] {
+    pub fn to_bytes(self, payload: usize) -> [u8; CALL_BYTES] {
         let (kind, detail, amount) = match self {
             Self::Barrier => (1, 0, 0),
             Self::Broadcast { root, bytes } => (2, root, bytes),
@@ -71,8 +71,8 @@ impl CollectiveCall {
         bytes[..4].copy_from_slice(&u32::to_le_bytes(kind));
         bytes[4..8].copy_from_slice(&u32::to_le_bytes(detail));
         bytes[8..16].copy_from_slice(&amount.to_le_bytes());
-        let told = u32::try_from(told).unwrap_or(u32::MAX);
-        bytes[20..24].copy_from_slice(&told.to_le_bytes());
+        let payload = u32::try_from(payload).unwrap_or(u32::MAX);
+        bytes[20..24].copy_from_slice(&payload.to_le_bytes());
         if let Self::Array { element, .. } = self {
             bytes[16..20].copy_from_slice(&element.to_le_bytes());
         }
@@ -80,10 +80,10 @@ impl CollectiveCall {
     }
 
     /// The number of bytes behind the call on the board.
-    pub fn told_bytes(bytes: &[u8; CALL_BYTES]) -> usize {
-        let mut told = [0; 4];
-        told.copy_from_slice(&bytes[20..24]);
-        usize::try_from(u32::from_le_bytes(told)).unwrap_or(usize::MAX)
+    pub fn payload_bytes(bytes: &[u8; CALL_BYTES]) -> usize {
+        let mut payload = [0; 4];
+        payload.copy_from_slice(&bytes[20..24]);
+        usize::try_from(u32::from_le_bytes(payload)).unwrap_or(usize::MAX)
     }
 
     /// Decodes a call from the board.
@@ -164,7 +164,7 @@ mod tests {
         ];
         for call in calls {
             assert_eq!(CollectiveCall::of_bytes(&call.to_bytes(7)), call);
-            assert_eq!(CollectiveCall::told_bytes(&call.to_bytes(1 << 16)), 1 << 16);
+            assert_eq!(CollectiveCall::payload_bytes(&call.to_bytes(1 << 16)), 1 << 16);
         }
         assert_eq!(CollectiveCall::of_bytes(&[9; CALL_BYTES]), CollectiveCall::Unknown);
     }

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_called_what_is_told_by_lines() {
+    fn the_error_names_calls_and_ranks_line_by_line() {
         let calls = vec![
             CollectiveCall::Barrier,
             CollectiveCall::Broadcast { root: 1, bytes: 8 },

@@ -7,10 +7,10 @@
  *
  *   WHAT BYTES CALLS
  *
- * with `put`, `get`, `accumulate` or `fetch-add`; it is done by the first process alone. The numbers
+ * with `put`, `get`, `accumulate` or `fetch-add`; the first process does it alone. The numbers
  * are doubles, and one long for fetch-and-add. A turn ends when everything is there. With `disk-write` or
- * `disk-read`, done by both, an array of so many bytes goes to a disk resident array in the directory,
- * or comes from there; the calls mean nothing. What was read is compared after the turn.
+ * `disk-read`, both processes write an array of BYTES bytes to a disk resident array in the
+ * directory, or read it from there, and ignore CALLS. They compare the bytes after the turn.
  */
 #include "turns.h"
 #include <dra.h>
@@ -40,7 +40,7 @@ static void do_turn(const char *what, int bytes, long calls, double *memory)
     else if (strcmp(what, "fetch-add") == 0)
         for (long call = 0; call < calls; call++, expected++)
             if (NGA_Read_inc(counter, place, 1) != expected)
-                fail("fetch-add", "a number that nobody has added");
+                fail("fetch-add", "a number that no process has added");
     GA_Fence();
 }
 
@@ -73,7 +73,7 @@ static void own_numbers(int is_set, int is_zero)
         if (is_set)
             numbers[place - lo[0]] = is_zero ? 0 : place;
         else if (numbers[place - lo[0]] != place)
-            fail("disk-read", "a number that nobody has written");
+            fail("disk-read", "a number that no process has written");
     NGA_Release_update(large, lo, hi);
 }
 

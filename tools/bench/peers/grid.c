@@ -164,7 +164,7 @@ int main(int count, char **words)
             break;
         do_phase(phase, is_collective, path, &file, numbers);
         long long done = now_ns();
-        /* Whoever is done helps the others, if MPI needs that. */
+        /* A process that is done makes progress for the others, if MPI needs that. */
         MPI_Barrier(MPI_COMM_WORLD);
         say_moment(done);
     }

@@ -6,9 +6,9 @@
  *
  *   WHAT PIECE_BYTES CALLS BLOCKS IS_MOUNTED PATH
  *
- * calls of so many bytes each, in a file of so many blocks as large, whose path is from the directory.
- * A file stays open from turn to turn; it is there, and is written over. Everything is as the library
- * sets it.
+ * CALLS calls of PIECE_BYTES bytes each, in a file of BLOCKS blocks of that size; PATH is relative to
+ * the directory. A file exists before the first turn, stays open from turn to turn and is overwritten.
+ * All settings are the defaults of the library.
  */
 #include "turns.h"
 #include <fcntl.h>
@@ -128,7 +128,7 @@ int main(int count, char **words)
             break;
         do_turn(&order, file, memory);
         long long done = now_ns();
-        /* Whoever is done helps the others, if MPI needs that. */
+        /* A process that is done makes progress for the others, if MPI needs that. */
         MPI_Barrier(MPI_COMM_WORLD);
         if (order.is_mounted)
             wait_for_mount(&order);

@@ -58,7 +58,7 @@ static long long now_ns(void)
     return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
-/* Ends with whoever has started it; to be called first. */
+/* Makes this process end with the one that started it; to be called first. */
 static void end_with_parent(void)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -81,7 +81,7 @@ static void connect_to(const char *path)
     orders = fdopen(made, "r");
 }
 
-/* Says that it is ready, and waits until it is to begin; zero if nobody is there any more. */
+/* Says that it is ready, and waits for the time to begin; zero if the measuring process is gone. */
 static int wait_to_begin(void)
 {
     char line[64];

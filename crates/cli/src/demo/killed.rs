@@ -10,7 +10,7 @@ use pario::{Cluster, ClusterOptions, File, Pending};
 use super::content::DemoContent;
 use super::embedded::first_difference;
 use super::node::NodeProcess;
-use super::report::{DemoPhase, Phases, Recovery};
+use super::report::{DemoPhase, Phases, RecoveryReport};
 use crate::commands::cp::progress::Progress;
 use crate::interrupt::Interrupt;
 
@@ -25,7 +25,7 @@ pub fn run(
     directory: &Path,
     content: &DemoContent,
     phases: &mut Phases,
-) -> anyhow::Result<Recovery> {
+) -> anyhow::Result<RecoveryReport> {
     let data = directory.join("node");
     let outcome = run_until_killed(&data, content, phases)?;
     let began = Instant::now();
@@ -59,10 +59,10 @@ fn run_after_restart(
     phases: &mut Phases,
     outcome: &PieceStates,
     began: Instant,
-) -> anyhow::Result<Recovery> {
+) -> anyhow::Result<RecoveryReport> {
     let cluster = connect(data)?;
     let file = cluster.options().read(true).write(true).open(PATH)?;
-    let recovery = Recovery {
+    let recovery = RecoveryReport {
         acknowledged_bytes: outcome.bytes(content),
         unacknowledged_bytes: outcome.lost.iter().map(|piece| len(content, *piece)).sum(),
         noticed_seconds: outcome.noticed_seconds,

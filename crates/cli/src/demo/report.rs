@@ -140,7 +140,7 @@ pub struct DiskReport {
 
 /// The copy to the node that was killed.
 #[derive(Clone, Debug, Serialize)]
-pub struct Recovery {
+pub struct RecoveryReport {
     /// Bytes acknowledged before the kill; all of them were there after the restart.
     pub acknowledged_bytes: u64,
     /// Bytes under way, without an acknowledgement.
@@ -167,7 +167,7 @@ pub struct DemoReport {
     /// The disks of the embedded cluster.
     pub disks: Vec<DiskReport>,
     /// The copy to the node that was killed.
-    pub recovery: Recovery,
+    pub recovery: RecoveryReport,
     /// Directory of the disks, if they were kept.
     pub kept: Option<PathBuf>,
 }
@@ -272,7 +272,7 @@ mod tests {
             },
             phases: vec![phase],
             disks: (0..2).map(disk).collect(),
-            recovery: Recovery {
+            recovery: RecoveryReport {
                 acknowledged_bytes: 256 << 20,
                 unacknowledged_bytes: 8 << 20,
                 noticed_seconds: 0.001,

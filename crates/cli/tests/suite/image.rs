@@ -1,7 +1,7 @@
 //! `pario image`: imports, processes and exports pictures.
 
 use crate::command::{Sandbox, stdout};
-use pario_image::formats::{OpenOptions, create_picture, open_picture};
+use pario_image::formats::{FormatOptions, create_picture, open_picture};
 use pario_image::{Edge, Pixelwise};
 use pario_image::{
     Filter, FilterBuffers, ImageWindow, PaddedTile, Pixel, Pixels, Sample, TileGrid,
@@ -23,7 +23,7 @@ fn picture(sandbox: &Sandbox, name: &str, width: u32, height: u32, pixel: Pixel)
 
 /// Reads the pixels of a file.
 fn pixels_of(sandbox: &Sandbox, name: &str) -> Pixels {
-    let mut rows = open_picture(&sandbox.file(name), &OpenOptions::default()).unwrap();
+    let mut rows = open_picture(&sandbox.file(name), &FormatOptions::default()).unwrap();
     let (width, height) = rows.size();
     let (width, height) = (width.try_into().unwrap(), height.try_into().unwrap());
     let mut pixels = Pixels::blank(width, height, rows.pixel()).unwrap();

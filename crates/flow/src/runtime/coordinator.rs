@@ -134,7 +134,7 @@ impl ProcessCoordinator {
                 let _ = runtime.send_to_coordinator(FIRST, no_call, FlowMessage::Control(report));
             }
             FlowMessage::Control(ControlMessage::Report { request, status, trace, now_ns }) => {
-                self.report_requests.add(request, ProcessReport { status, trace, now_ns });
+                self.report_requests.add(request, RuntimeReport { status, trace, now_ns });
             }
             FlowMessage::Control(_) | FlowMessage::Token(_) | FlowMessage::MergeBegin(..) => {
                 tracing::warn!(
@@ -167,11 +167,11 @@ impl ProcessCoordinator {
 #[derive(Default)]
 pub(crate) struct ReportRequests {
     /// The number of the next request, and the reports of each open request.
-    state: Mutex<(u64, HashMap<u64, Vec<ProcessReport>>)>,
+    state: Mutex<(u64, HashMap<u64, Vec<RuntimeReport>>)>,
     received: Condvar,
 }
 
-pub(crate) struct ProcessReport {
+pub(crate) struct RuntimeReport {
     pub(crate) status: ProcessStatus,
     pub(crate) trace: Option<Trace>,
     /// The time on the clock of that process.
@@ -179,7 +179,7 @@ pub(crate) struct ProcessReport {
 }
 
 impl ReportRequests {
-    fn add(&self, request: u64, mut report: ProcessReport) {
+    fn add(&self, request: u64, mut report: RuntimeReport) {
         let now = monotonic_ns();
         // The processes of one machine share a clock; two machines count from different times.
         if report.now_ns.abs_diff(now) > OTHER_CLOCK_NS
@@ -205,7 +205,7 @@ impl ReportRequests {
         runtime: &ProcessRuntime,
         wants_trace: bool,
         timeout: Duration,
-    ) -> (Vec<ProcessReport>, usize) {
+    ) -> (Vec<RuntimeReport>, usize) {
         let mut state = self.state.lock();
         let request = state.0;
         state.0 += 1;

@@ -19,7 +19,7 @@ pub(crate) fn bytes<T: SampleChannel<SortKey = u8>>(
 ) -> Vec<u8> {
     let FilterBuffers { bytes, counts, .. } = buffers;
     load_keys::<T>(padded, radius, &mut bytes.front);
-    medians(radius, padded, &bytes.front, Counts::new(counts, 256), |key| T::of_key(key as u8))
+    medians(radius, padded, &bytes.front, ValueCounts::new(counts, 256), |key| T::of_key(key as u8))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "there are 65,536 values")]
@@ -30,7 +30,9 @@ pub(crate) fn words<T: SampleChannel<SortKey = u16>>(
 ) -> Vec<u8> {
     let FilterBuffers { words, counts, .. } = buffers;
     load_keys::<T>(padded, radius, &mut words.front);
-    medians(radius, padded, &words.front, Counts::new(counts, 65_536), |key| T::of_key(key as u16))
+    medians(radius, padded, &words.front, ValueCounts::new(counts, 65_536), |key| {
+        T::of_key(key as u16)
+    })
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a tile has less than 2^32 samples")]
@@ -43,26 +45,26 @@ pub(crate) fn reals(radius: u32, padded: &PaddedTile, buffers: &mut FilterBuffer
     sorted.dedup();
     ranks.clear();
     ranks.extend(keys.iter().map(|key| sorted.partition_point(|other| other < key) as u32));
-    medians(radius, padded, ranks, Counts::new(counts, sorted.len()), |rank| {
+    medians(radius, padded, ranks, ValueCounts::new(counts, sorted.len()), |rank| {
         f32::of_key(sorted[rank])
     })
 }
 
-/// Counts of each number in the square, and of each group of numbers.
-struct Counts<'a> {
+/// ValueCounts of each number in the square, and of each group of numbers.
+struct ValueCounts<'a> {
     each: &'a mut [u16],
     groups: &'a mut [u16],
     shift: u32,
 }
 
-impl<'a> Counts<'a> {
+impl<'a> ValueCounts<'a> {
     /// Creates counts for the numbers below a limit.
-    fn new(memory: &'a mut Vec<u16>, limit: usize) -> Counts<'a> {
+    fn new(memory: &'a mut Vec<u16>, limit: usize) -> ValueCounts<'a> {
         let shift = limit.ilog2().div_ceil(2);
         memory.clear();
         memory.resize(limit + (limit >> shift) + 1, 0);
         let (each, groups) = memory.split_at_mut(limit);
-        Counts { each, groups, shift }
+        ValueCounts { each, groups, shift }
     }
 
     fn enter(&mut self, number: usize) {
@@ -96,17 +98,17 @@ fn medians<N: Copy + TryInto<usize>, T: SampleChannel>(
     radius: u32,
     padded: &PaddedTile,
     numbers: &[N],
-    counts: Counts<'_>,
+    counts: ValueCounts<'_>,
     value: impl Fn(usize) -> T,
 ) -> Vec<u8> {
     let channels = padded.pixels().pixel().channels();
     let (width, side) = (padded.width() as usize, 2 * radius as usize + 1);
     let stride = (width + side - 1) * channels;
     let middle = (side * side / 2) as u16;
-    let Counts { each, groups, shift } = counts;
+    let ValueCounts { each, groups, shift } = counts;
     padded.compute_rows(|y, values: &mut Vec<T>| {
         // A local variable keeps the slices in registers.
-        let mut counts = Counts { each: &mut *each, groups: &mut *groups, shift };
+        let mut counts = ValueCounts { each: &mut *each, groups: &mut *groups, shift };
         values.resize(width * channels, T::default());
         let rows = &numbers[y * stride..][..side * stride];
         for channel in 0..channels {

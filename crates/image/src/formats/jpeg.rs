@@ -9,7 +9,7 @@ use zune_jpeg::zune_core::options::DecoderOptions;
 
 use super::byte_io::ByteSource;
 use super::raster::{Raster, RasterReader, copy_row, fitting};
-use super::{FilePosition, FormatError, OpenOptions};
+use super::{FilePosition, FormatError, FormatOptions};
 use crate::Pixel;
 
 /// Rows of a JPEG file: one channel of u8 if it is grey, otherwise red, green and blue.
@@ -28,7 +28,7 @@ impl JpegRows {
     pub fn open<S: ByteSource>(
         name: &str,
         source: S,
-        options: &OpenOptions,
+        options: &FormatOptions,
     ) -> Result<JpegRows, FormatError> {
         // Strict: a truncated file is an error, not a picture with a grey end.
         let strict = DecoderOptions::default()

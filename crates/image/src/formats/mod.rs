@@ -1,7 +1,7 @@
 //! Picture and volume files of other programs, read and written row by row.
 //!
 //! A picture may be far larger than memory: a reader keeps a few rows, or the decoder state of each
-//! tile of a row of tiles. It checks the sizes in the file against [`OpenOptions::memory_bytes`]
+//! tile of a row of tiles. It checks the sizes in the file against [`FormatOptions::memory_bytes`]
 //! before it allocates memory for them.
 //!
 //! | format | read | written |
@@ -21,7 +21,7 @@
 //! that no [`Sample`](crate::Sample) can hold become f32; [`Rows::notes`] says so.
 //!
 //! ```
-//! use pario_image::formats::{create_picture, open_picture, OpenOptions};
+//! use pario_image::formats::{create_picture, open_picture, FormatOptions};
 //! use pario_image::Pixel;
 //!
 //! let dir = tempfile::tempdir()?;
@@ -31,7 +31,7 @@
 //! sink.put_row(&[4, 5, 6, 7])?;
 //! sink.finish()?;
 //!
-//! let mut rows = open_picture(&path, &OpenOptions::default())?;
+//! let mut rows = open_picture(&path, &FormatOptions::default())?;
 //! assert_eq!((rows.size(), rows.pixel()), ((4, 2), Pixel::GREY));
 //! let mut row = [0; 4];
 //! rows.next_row(&mut row)?;
@@ -107,7 +107,7 @@ pub trait RowSink: Send {
 
 /// Options for reading files of other programs.
 #[derive(Clone, Debug)]
-pub struct OpenOptions {
+pub struct FormatOptions {
     /// Limit for the memory that is allocated at a time: for a row, for a row of tiles, for the
     /// list of strips or tiles, for an interlaced picture.
     pub memory_bytes: usize,
@@ -117,9 +117,9 @@ pub struct OpenOptions {
     pub series: Option<String>,
 }
 
-impl Default for OpenOptions {
+impl Default for FormatOptions {
     /// Returns the defaults: 256 MiB, and data files only in the directory of their header.
-    fn default() -> OpenOptions {
-        OpenOptions { memory_bytes: 256 << 20, data_anywhere: false, series: None }
+    fn default() -> FormatOptions {
+        FormatOptions { memory_bytes: 256 << 20, data_anywhere: false, series: None }
     }
 }

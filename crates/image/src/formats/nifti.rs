@@ -14,7 +14,7 @@ use super::numbers::{Conversion, Rescaling};
 use super::raster::Raster;
 use super::volume::VolumeSource;
 use super::{
-    ByteOrder, FileNumber, FilePixel, FilePosition, FormatError, OpenOptions, RawLayout, RawRows,
+    ByteOrder, FileNumber, FilePixel, FilePosition, FormatError, FormatOptions, RawLayout, RawRows,
 };
 use crate::{Pixel, VoxelUnits};
 
@@ -45,7 +45,7 @@ pub(super) fn open<S: ByteSource + 'static>(
     name: &str,
     mut source: S,
     head: &[u8],
-    options: &OpenOptions,
+    options: &FormatOptions,
 ) -> Result<VolumeSource, FormatError> {
     let is_packed = is_gzip(head);
     let mut bytes = [0; HEADER_BYTES];

@@ -6,7 +6,7 @@
 
 use super::byte_io::ByteSource;
 use super::{
-    ByteOrder, FileNumber, FilePixel, FilePosition, FormatError, OpenOptions, RawLayout, RawRows,
+    ByteOrder, FileNumber, FilePixel, FilePosition, FormatError, FormatOptions, RawLayout, RawRows,
 };
 
 const MAGIC: &[u8] = b"\x93NUMPY";
@@ -31,7 +31,7 @@ pub(super) fn open<S: ByteSource>(
     name: &str,
     mut source: S,
     kind: ArrayKind,
-    options: &OpenOptions,
+    options: &FormatOptions,
 ) -> Result<(RawRows<S>, [u64; 3]), FormatError> {
     let (text, skip_bytes) = header(name, &mut source)?;
     let Some(header) = Header::parse(&text) else {

@@ -8,7 +8,7 @@ use super::byte_io::ByteSource;
 use super::nrrd::{self, HeaderLocation};
 use super::volume::VolumeSource;
 use super::{
-    ByteSink, FilePosition, FormatError, JpegRows, OpenOptions, nifti_sink, npy_sink, nrrd_sink,
+    ByteSink, FilePosition, FormatError, FormatOptions, JpegRows, nifti_sink, npy_sink, nrrd_sink,
 };
 use super::{
     PngRows, PngSink, PnmKind, PnmRows, PnmSink, RawSink, RowSink, Rows, TiffRows, tiff_sink,
@@ -28,7 +28,7 @@ const WRITE_VOLUME_ADVICE: &str = "end the name with .nrrd, .nii, .npy or .raw";
 
 /// Opens a picture. Its content identifies the format; if it does not, the error names the format
 /// that the file name suggests.
-pub fn open_picture(path: &Path, options: &OpenOptions) -> Result<Box<dyn Rows>, FormatError> {
+pub fn open_picture(path: &Path, options: &FormatOptions) -> Result<Box<dyn Rows>, FormatError> {
     let name = path.display().to_string();
     if dicom::is_dicom(path) {
         return plane(&name, dicom::open(&name, &[path.to_owned()], 0, options)?);
@@ -44,7 +44,7 @@ pub fn open_picture(path: &Path, options: &OpenOptions) -> Result<Box<dyn Rows>,
 pub fn read_picture<S: ByteSource + 'static>(
     name: &str,
     mut source: S,
-    options: &OpenOptions,
+    options: &FormatOptions,
 ) -> Result<Box<dyn Rows>, FormatError> {
     let head = head_of(name, &mut source)?;
     Ok(if png::is_png(&head) {

@@ -8,7 +8,7 @@ use png::{Limits, Reader, Transformations};
 
 use super::byte_io::ByteSource;
 use super::raster::{Raster, RasterReader, copy_row, fitting};
-use super::{ByteOrder, FilePosition, FormatError, OpenOptions, RowSink};
+use super::{ByteOrder, FilePosition, FormatError, FormatOptions, RowSink};
 use crate::{Pixel, Sample};
 
 const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
@@ -32,7 +32,7 @@ pub(super) fn is_png(head: &[u8]) -> bool {
 
 impl<S: ByteSource> PngRows<S> {
     /// Reads the header of a PNG.
-    pub fn open(name: &str, source: S, options: &OpenOptions) -> Result<PngRows<S>, FormatError> {
+    pub fn open(name: &str, source: S, options: &FormatOptions) -> Result<PngRows<S>, FormatError> {
         let failed = |error| decoding(name, FilePosition::Header, options.memory_bytes, error);
         let mut decoder = Decoder::new_with_limits(source, Limits { bytes: options.memory_bytes });
         decoder.set_transformations(Transformations::EXPAND);

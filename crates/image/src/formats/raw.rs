@@ -5,7 +5,7 @@ use std::io::{BufRead, Read, SeekFrom, Write};
 use super::byte_io::{self, ByteSource};
 use super::numbers::{Conversion, RowConverter};
 use super::raster::{Raster, RasterReader};
-use super::{ByteOrder, FilePixel, FilePosition, FormatError, OpenOptions, RowSink};
+use super::{ByteOrder, FilePixel, FilePosition, FormatError, FormatOptions, RowSink};
 use crate::Pixel;
 
 /// The content of a file without a header.
@@ -87,7 +87,7 @@ impl<S: ByteSource> RawRows<S> {
         name: &str,
         mut source: S,
         layout: &RawLayout,
-        options: &OpenOptions,
+        options: &FormatOptions,
     ) -> Result<RawRows<S>, FormatError> {
         if layout.size.contains(&0) {
             let [width, height, depth] = layout.size;

@@ -3,13 +3,13 @@
 use std::cmp::Ordering;
 use std::path::PathBuf;
 
-use super::{FormatError, OpenOptions, Rows, open_picture};
+use super::{FormatError, FormatOptions, Rows, open_picture};
 use crate::Pixel;
 
 /// Pictures of the same size and pixel, one below the other. One is open at a time.
 pub struct PictureStack {
     paths: Vec<PathBuf>,
-    options: OpenOptions,
+    options: FormatOptions,
     size: (u64, u64),
     pixel: Pixel,
     notes: Vec<String>,
@@ -22,7 +22,7 @@ pub struct PictureStack {
 impl PictureStack {
     /// Opens the pictures in this order. Reads the headers of all, so that one that differs fails
     /// at once.
-    pub fn open(paths: Vec<PathBuf>, options: &OpenOptions) -> Result<PictureStack, FormatError> {
+    pub fn open(paths: Vec<PathBuf>, options: &FormatOptions) -> Result<PictureStack, FormatError> {
         let Some(first) = paths.first() else {
             return Err(FormatError::misuse("stack", "it has no pictures, name at least one"));
         };

@@ -8,7 +8,7 @@ use super::byte_io::ByteSource;
 use super::nrrd::{self, HeaderLocation};
 use super::open::{buffered, head_of};
 use super::stack::{PictureStack, natural_order};
-use super::{FormatError, OpenOptions, RawLayout, RawRows, Rows, TiffPages};
+use super::{FormatError, FormatOptions, RawLayout, RawRows, Rows, TiffPages};
 use super::{dicom, nifti, npy, read_picture, tiff};
 use crate::{Pixel, VoxelUnits};
 
@@ -43,7 +43,7 @@ impl VolumeSource {
         path: &Path,
         layout: &RawLayout,
         spacing: [f64; 3],
-        options: &OpenOptions,
+        options: &FormatOptions,
     ) -> Result<VolumeSource, FormatError> {
         let name = path.display().to_string();
         let rows = RawRows::open(&name, buffered(path)?, layout, options)?;
@@ -104,7 +104,10 @@ impl fmt::Debug for VolumeSource {
 /// Opens a volume: a file that holds one, a directory of DICOM slices or pictures, or a list of
 /// them. Pictures are in the natural order of their names, slices in that of their positions. One
 /// picture is a volume of depth 1.
-pub fn open_volume(paths: &[PathBuf], options: &OpenOptions) -> Result<VolumeSource, FormatError> {
+pub fn open_volume(
+    paths: &[PathBuf],
+    options: &FormatOptions,
+) -> Result<VolumeSource, FormatError> {
     if let [path] = paths
         && path.is_dir()
     {
@@ -119,7 +122,7 @@ pub fn open_volume(paths: &[PathBuf], options: &OpenOptions) -> Result<VolumeSou
 fn open_files(
     name: &str,
     paths: &[PathBuf],
-    options: &OpenOptions,
+    options: &FormatOptions,
 ) -> Result<VolumeSource, FormatError> {
     let slices = dicom::dicom_files(paths);
     if !slices.is_empty() {
@@ -146,7 +149,7 @@ fn open_files(
 pub fn read_volume<S: ByteSource + 'static>(
     name: &str,
     mut source: S,
-    options: &OpenOptions,
+    options: &FormatOptions,
 ) -> Result<VolumeSource, FormatError> {
     let head = head_of(name, &mut source)?;
     if nrrd::is_nrrd(&head) {

@@ -23,14 +23,14 @@ pub(super) struct BodyPart {
 
 /// The skin and the parts under it; later parts cover earlier ones.
 #[derive(Clone, Debug)]
-pub(super) struct Body {
+pub(super) struct PhantomBody {
     pub outline: Vec<BodyPart>,
     pub inside: Vec<BodyPart>,
 }
 
-impl Body {
+impl PhantomBody {
     /// Creates a body that depends on the seed.
-    pub fn new(seed: u32) -> Body {
+    pub fn new(seed: u32) -> PhantomBody {
         let mut build = BodyBuilder { seed, parts: Vec::new() };
         build.outline();
         let outline = std::mem::take(&mut build.parts);
@@ -39,7 +39,7 @@ impl Body {
         build.chest();
         build.bones();
         build.head();
-        Body { outline, inside: build.parts }
+        PhantomBody { outline, inside: build.parts }
     }
 }
 

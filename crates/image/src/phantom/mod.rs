@@ -15,7 +15,7 @@ use pario_proto::{PixelPosition, Shape};
 use thiserror::Error;
 
 use crate::pixel::{Pixel, Sample};
-use body::{Body, BodyPart, DEPTH_CM, HEIGHT_CM, WIDTH_CM};
+use body::{BodyPart, DEPTH_CM, HEIGHT_CM, PhantomBody, WIDTH_CM};
 use noise::{Noise, hash, unit};
 use shape::{Bounds, Knot, LANES, Lanes, RowPosition};
 use tissue::{Paint, Tissue, TissueSample, paint};
@@ -50,7 +50,7 @@ const SMOOTH_CM: f32 = 2.0;
 #[derive(Clone, Debug)]
 pub struct Phantom {
     seed: u32,
-    body: Body,
+    body: PhantomBody,
     /// Centimetres from voxel to voxel.
     step: [f64; 3],
     /// Position of voxel 0.
@@ -100,7 +100,7 @@ impl Phantom {
         let [a, b, c, d, e, f, g, h] = seed.to_le_bytes();
         let seed =
             u32::from_le_bytes([a, b, c, d]) ^ hash(u32::from_le_bytes([e, f, g, h]), 1, 2, 3);
-        Ok(Phantom { seed, body: Body::new(seed), step, origin })
+        Ok(Phantom { seed, body: PhantomBody::new(seed), step, origin })
     }
 
     /// Generates the voxels of a box.

@@ -47,7 +47,7 @@ pub(super) fn add_boxes(
             }
         }
         let mut seen = 0;
-        let mut walk = Walk::new(&cells, plane.position(span.first, span.row), right);
+        let mut walk = RowWalk::new(&cells, plane.position(span.first, span.row), right);
         let mut left = i64::from(span.end - span.first);
         loop {
             // Negate the axes that run down, so that all run up.
@@ -150,7 +150,7 @@ impl Cells {
 }
 
 /// A walk along a row, from cell to cell.
-struct Walk {
+struct RowWalk {
     at: [i64; 3],
     cell: Cell,
     /// Number of pixels, from this one on, in the current cell of each axis.
@@ -159,9 +159,9 @@ struct Walk {
     stay: i64,
 }
 
-impl Walk {
-    fn new(cells: &Cells, at: [i64; 3], right: [i64; 3]) -> Walk {
-        let mut walk = Walk { at, cell: [0; 3], stays: [0; 3], stay: 0 };
+impl RowWalk {
+    fn new(cells: &Cells, at: [i64; 3], right: [i64; 3]) -> RowWalk {
+        let mut walk = RowWalk { at, cell: [0; 3], stays: [0; 3], stay: 0 };
         for axis in 0..3 {
             walk.cell[axis] = cells.at(axis, at[axis]);
             walk.enter(cells, axis, right[axis]);

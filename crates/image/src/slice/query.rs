@@ -22,7 +22,7 @@ enum Orientation {
 }
 
 /// A slice in the world, per pixel.
-struct Span {
+struct WorldPlane {
     origin: [f64; 3],
     right: [f64; 3],
     down: [f64; 3],
@@ -72,10 +72,10 @@ impl SliceQuery {
     /// Returns the slice in a volume with this spacing. At zoom 1, the pixels of a slice through a
     /// point are as far apart as voxels along the axis where they are closest.
     pub fn in_volume(&self, spacing: [f64; 3]) -> Result<Plane, PlaneError> {
-        let span = self.span(spacing)?;
+        let plane = self.world_plane(spacing)?;
         let voxels = |place: [f64; 3]| [0, 1, 2].map(|axis| place[axis] / spacing[axis]);
-        let (right, down) = (voxels(span.right), voxels(span.down));
-        Plane::in_voxels(voxels(span.origin), right, down, self.width, self.height)
+        let (right, down) = (voxels(plane.right), voxels(plane.down));
+        Plane::in_voxels(voxels(plane.origin), right, down, self.width, self.height)
     }
 
     /// Returns this slice and others behind it, `step` apart in the world, to be blended into one.
@@ -98,14 +98,14 @@ impl SliceQuery {
         if !step.is_finite() {
             return Err(PlaneError::NotFinite { what: "step from slice to slice", value: step });
         }
-        let span = self.span(spacing)?;
-        let normal = unit("normal", cross(span.right, span.down))?;
+        let plane = self.world_plane(spacing)?;
+        let normal = unit("normal", cross(plane.right, plane.down))?;
         let step = [0, 1, 2].map(|axis| normal[axis] * step / spacing[axis]);
         let step = coordinates("step from slice to slice", step)?;
         Slab::new(self.in_volume(spacing)?, step, depth, blend)
     }
 
-    fn span(&self, spacing: [f64; 3]) -> Result<Span, PlaneError> {
+    fn world_plane(&self, spacing: [f64; 3]) -> Result<WorldPlane, PlaneError> {
         if let Some(&spacing) = spacing.iter().find(|side| !(side.is_finite() && **side > 0.0)) {
             return Err(PlaneError::Spacing { spacing });
         }
@@ -116,7 +116,7 @@ impl SliceQuery {
             Orientation::Spanned { origin, right, down } => {
                 check("direction right", right)?;
                 check("direction down", down)?;
-                Ok(Span {
+                Ok(WorldPlane {
                     origin,
                     right: scaled(right, 1.0 / self.zoom),
                     down: scaled(down, 1.0 / self.zoom),
@@ -135,7 +135,7 @@ impl SliceQuery {
                 let (left, above) = (half(self.width), half(self.height));
                 let origin =
                     [0, 1, 2].map(|axis| center[axis] - left * right[axis] - above * down[axis]);
-                Ok(Span { origin, right, down })
+                Ok(WorldPlane { origin, right, down })
             }
         }
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::site::{Site, random_pixels};
 use pario::Cluster;
-use pario_image::formats::{OpenOptions, create_picture, open_picture};
+use pario_image::formats::{FormatOptions, create_picture, open_picture};
 use pario_image::{
     AffineMap, Bins, Canvas, Compression, Contribution, Edge, Filter, FilterBuffers, Histogram,
     Image, ImageError, ImageOptions, ImageWindow, PaddedTile, Pixel, Pixels, Pixelwise, Resampling,
@@ -285,13 +285,13 @@ fn pictures_come_in_and_go_out() {
         let copy = ImageOptions::new([width.into(), height.into()], pixel)
             .tile([random.u64(1..40), random.u64(1..40)]);
         let copy = copy.create(cluster, &format!("{path} copy")).unwrap();
-        let mut rows = open_picture(&file, &OpenOptions::default()).unwrap();
+        let mut rows = open_picture(&file, &FormatOptions::default()).unwrap();
         copy.import(&mut *rows, |_| ControlFlow::Continue(())).unwrap();
         assert!(copy.read(window).unwrap() == pair.pixels);
 
         let part = random_window(random, window);
         pair.image.export(part, sink(part), |_| ControlFlow::Continue(())).unwrap();
-        let mut rows = open_picture(&file, &OpenOptions::default()).unwrap();
+        let mut rows = open_picture(&file, &FormatOptions::default()).unwrap();
         assert_eq!(rows.size(), (part.width.into(), part.height.into()));
         let mut row = vec![0; part.width as usize * pixel.bytes()];
         for y in 0..part.height {
@@ -300,7 +300,7 @@ fn pictures_come_in_and_go_out() {
         }
         // It does not have the size of the whole.
         if part != window {
-            let mut rows = open_picture(&file, &OpenOptions::default()).unwrap();
+            let mut rows = open_picture(&file, &FormatOptions::default()).unwrap();
             let error = copy.import(&mut *rows, |_| ControlFlow::Continue(())).unwrap_err();
             assert!(error.to_string().contains("does not fit"), "{error}");
         }
@@ -369,7 +369,7 @@ fn a_huge_image_of_which_little_is_there_costs_little() {
         let file = site.directory().join("part.png");
         let sink = create_picture(&file, 500, 400, Pixel::RGB).unwrap();
         soft.export(around, sink, |_| ControlFlow::Continue(())).unwrap();
-        let mut rows = open_picture(&file, &OpenOptions::default()).unwrap();
+        let mut rows = open_picture(&file, &FormatOptions::default()).unwrap();
         let mut row = vec![0; 1500];
         rows.next_row(&mut row).unwrap();
         assert!(row == expected.row(0));
@@ -409,7 +409,7 @@ fn stopped_work_leaves_nothing() {
     assert_eq!(error.kind(), pario::ErrorKind::Cancelled);
     let sink = create_picture(&file, 500, 500, Pixel::GREY).unwrap();
     image.export(window, sink, |_| ControlFlow::Continue(())).unwrap();
-    let mut rows = open_picture(&file, &OpenOptions::default()).unwrap();
+    let mut rows = open_picture(&file, &FormatOptions::default()).unwrap();
     let error = image.import(&mut *rows, |_| ControlFlow::Break(())).unwrap_err();
     assert_eq!(error.kind(), pario::ErrorKind::Cancelled);
 }

@@ -234,7 +234,7 @@ fn files_that_are_not_volumes_are_refused() {
 
 #[test]
 fn volumes_of_other_programs_are_imported() {
-    use pario_image::formats::{OpenOptions, create_volume, open_volume};
+    use pario_image::formats::{FormatOptions, create_volume, open_volume};
     let dir = tempfile::tempdir().unwrap();
     let cluster = Cluster::embedded(dir.path().join("cluster")).unwrap();
     for seed in 0..12 {
@@ -248,7 +248,8 @@ fn volumes_of_other_programs_are_imported() {
             sink.put_row(row).unwrap();
         }
         sink.finish().unwrap();
-        let mut source = open_volume(std::slice::from_ref(&path), &OpenOptions::default()).unwrap();
+        let mut source =
+            open_volume(std::slice::from_ref(&path), &FormatOptions::default()).unwrap();
         let tile = volume.tiles().tile();
         let options = VolumeOptions::new(source.size(), source.pixel())
             .spacing(source.spacing())
@@ -269,7 +270,7 @@ fn volumes_of_other_programs_are_imported() {
             assert_eq!(imported.read_box(tile).unwrap(), volume.read_box(tile).unwrap(), "{tile}");
         }
         // A volume of another size or of other voxels is rejected.
-        let mut source = open_volume(&[path], &OpenOptions::default()).unwrap();
+        let mut source = open_volume(&[path], &FormatOptions::default()).unwrap();
         let other = VolumeOptions::new([shape.x + 1, shape.y, shape.z], *pixel);
         let other = other.create(&cluster, &format!("/other {seed}")).unwrap();
         assert!(other.import(&mut source, |_| Ok(())).is_err());

@@ -43,20 +43,31 @@ pub(crate) struct PortLabel {
     pub kind: TokenKind,
     /// Bytes that may be under way per sender.
     pub credit: i64,
-    /// Whether it is hidden from the directory.
-    pub is_private: bool,
+    pub role: PortRole,
+}
+
+/// What a port is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PortRole {
+    /// Tokens. A peer that leaves the port has done with it.
+    Tokens,
+    /// Requests to a server, which may keep sessions for its clients: it learns of the loss of
+    /// every client, also of one that has left the port before.
+    Requests,
+    /// Replies to the client in this space; hidden from the directory and from peers.
+    Replies,
 }
 
 pub(crate) struct PortQueue<T> {
     pub label: PortLabel,
     core: Arc<Core>,
-    state: Mutex<State<T>>,
+    state: Mutex<QueueState<T>>,
     /// Whether items have arrived since the receiver last took all.
     has_arrived: AtomicBool,
     pub taken: AtomicU64,
 }
 
-struct State<T> {
+struct QueueState<T> {
     items: VecDeque<Item<T>>,
     receivers: Waiters,
     senders: Waiters,
@@ -96,7 +107,7 @@ pub(crate) enum NoToken {
 
 impl<T: Token> PortQueue<T> {
     pub fn new(core: Arc<Core>, label: PortLabel) -> Self {
-        let state = State {
+        let state = QueueState {
             items: VecDeque::new(),
             receivers: Waiters::new(),
             senders: Waiters::new(),

@@ -160,8 +160,7 @@ type ExpiringCallback<R, E> = (Instant, Weak<Callback<R, E>>);
 
 /// A connection that was opened. It may be lost by now.
 pub struct OpenConnection<P: Protocol, S: SessionSetup<P>> {
-    /// The first field, so that it is dropped before the link: the server must see the loss of this
-    /// space. A link that is dropped first only leaves its port, and the server keeps the session.
+    /// The space of this connection alone: the server ends the session when it is lost.
     _space: Space,
     /// Sends requests over this connection only.
     pub link: RpcClient<P>,

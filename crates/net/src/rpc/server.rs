@@ -8,7 +8,7 @@ use super::Protocol;
 use super::message::{ReplyBody, ReplyTo, ReplyToken, RequestToken};
 use crate::error::{InputError, RecvError, SendError};
 use crate::file_part::FilePart;
-use crate::port::{InputPort, OutputPort, PortOptions};
+use crate::port::{InputPort, OutputPort, PortOptions, PortRole};
 use crate::route::FrameRoute;
 use crate::sender::Sender;
 use crate::space::Space;
@@ -75,13 +75,13 @@ impl<P: Protocol> RpcServer<P> {
     /// Creates a port for requests. Its credit bounds the bytes under way to it. The clients or the
     /// receiving threads must bound the requests that were received and have no reply yet.
     pub fn new(space: &Space, name: &str, options: PortOptions) -> Result<Self, InputError> {
-        Ok(Self { input: space.input_with(name, options)? })
+        Ok(Self { input: space.input_for(PortRole::Requests, name, options)? })
     }
 
     /// Waits for the next request and returns it.
     ///
-    /// Fails with [`RecvError::Lost`] when the space of a client is lost, after all its requests:
-    /// replies to it are dropped from then on. Fails with [`RecvError::Undecodable`] if a request
+    /// Fails with [`RecvError::Lost`] when the space of a client is lost, after all its requests and
+    /// also if the client has left the port before: replies to it are dropped from then on. Fails with [`RecvError::Undecodable`] if a request
     /// cannot be decoded; the server refuses that request.
     pub fn recv(&self) -> Result<IncomingRequest<P>, RecvError> {
         let received = self.input.recv_with(None, |request, run| {

@@ -427,7 +427,27 @@ fn loss_reaches_all_ports_concerned(kind: Kind) {
     a.input::<u8>("in b").unwrap();
 }
 
-fn the_loss_of_the_directory_is_said(kind: Kind) {
+/// A peer that has left a port has done with it: the port does not learn of the end of its link.
+fn a_port_that_the_peer_has_left_is_not_concerned_by_its_loss(kind: Kind) {
+    let Pair { a, b, simulation, .. } = Pair::new(kind);
+    let (left, open) = (a.input::<u32>("left").unwrap(), a.input::<u32>("open").unwrap());
+    let to_left = b.output::<u32>("left", SOON).unwrap();
+    let _to_open = b.output::<u32>("open", SOON).unwrap();
+    to_left.send(1).unwrap();
+    drop(to_left);
+    assert_eq!(left.recv_timeout(SOON).unwrap(), 1);
+    // Messages of a link come in order: the port is left when this channel is opened.
+    let _again = b.output::<u32>("open", SOON).unwrap();
+    match &simulation {
+        Some(simulation) => simulation.kill(&b),
+        None => b.close(),
+    }
+    let event = open.recv_timeout(SOON).unwrap_err();
+    assert!(matches!(&event, RecvError::Lost { peer, .. } if peer == "b"), "{event}");
+    assert!(matches!(left.try_recv(), Err(RecvError::Empty { .. })));
+}
+
+fn the_loss_of_the_directory_is_reported(kind: Kind) {
     let Pair { a, b, simulation, .. } = Pair::new(kind);
     let input = b.input::<u8>("mine").unwrap();
     match &simulation {
@@ -551,7 +571,8 @@ contract!(
     ports_come_and_go,
     a_dropped_port_frees_a_waiting_sender,
     loss_reaches_all_ports_concerned,
-    the_loss_of_the_directory_is_said,
+    a_port_that_the_peer_has_left_is_not_concerned_by_its_loss,
+    the_loss_of_the_directory_is_reported,
     what_cannot_be_decoded_is_skipped,
     counters_count,
     a_closed_space_writes_everything_first,

@@ -56,15 +56,15 @@ fn narrow_host() -> (Space, InputPort<Vec<u8>>) {
     (host, input)
 }
 
-/// Lets a peer sin, and sees what becomes of it and of the others: it may have `admitted` tokens
-/// delivered before, and is cut off for `reason`.
-fn cut_off(sin: impl FnOnce(&mut Spendthrift), admitted: usize, reason: &str) {
+/// Lets a peer exceed its credit. The host delivers `admitted` tokens of it at most, and cuts it off
+/// for `reason`; the other peers notice nothing.
+fn cut_off(exceed: impl FnOnce(&mut Spendthrift), admitted: usize, reason: &str) {
     let (host, input) = narrow_host();
     let talk = Talk::through(&host);
     let honest = builder("honest").join(&host.address()).build().unwrap();
     let output = honest.output::<Vec<u8>>("narrow", SOON).unwrap();
     let mut peer = Spendthrift::new(&host);
-    sin(&mut peer);
+    exceed(&mut peer);
     // Nothing is received before, since that would give credit back.
     peer.sees_the_end();
 
@@ -80,7 +80,7 @@ fn cut_off(sin: impl FnOnce(&mut Spendthrift), admitted: usize, reason: &str) {
     let links = host.counters().links;
     assert!(links.iter().all(|link| link.is_alive != (link.peer == PEER)), "{links:?}");
 
-    // Those who send to the same port and those who send elsewhere notice nothing.
+    // Senders to the same port and senders to other ports notice nothing.
     for number in 0..100 {
         output.send(vec![number; 50]).unwrap();
         assert_eq!(input.recv_timeout(SOON).unwrap(), [number; 50]);

@@ -23,7 +23,7 @@ struct Conversation {
     host: Space,
     port: RpcServer<Test<u64, u64>>,
     client: Space,
-    asker: RpcClient<Test<u64, u64>>,
+    rpc_client: RpcClient<Test<u64, u64>>,
 }
 
 impl Conversation {
@@ -31,13 +31,13 @@ impl Conversation {
         let host = host();
         let port = RpcServer::new(&host, "numbers", PortOptions::default()).unwrap();
         let client = builder("client").join(&host.address()).build().unwrap();
-        let asker = RpcClient::open(&client, "numbers", SOON).unwrap();
-        Self { host, port, client, asker }
+        let rpc_client = RpcClient::open(&client, "numbers", SOON).unwrap();
+        Self { host, port, client, rpc_client }
     }
 
     fn goes_on(&self) {
         for number in 0..10 {
-            let pending = self.asker.start(number).unwrap();
+            let pending = self.rpc_client.start(number).unwrap();
             let asked = self.port.recv_timeout(SOON).unwrap();
             assert_eq!(asked.request, number);
             asked.responder.send_now(number + 1);
@@ -118,7 +118,7 @@ fn an_answer_over_another_link_ends_that_link() {
     conversation.goes_on();
 }
 
-/// A peer that was let in, and what it needs to ask for numbers.
+/// The head of a request for a number.
 fn question(number: u64, answer_channel: u32, asked: u64) -> Vec<u8> {
     let mut head = number.to_le_bytes().to_vec();
     head.extend_from_slice(&answer_channel.to_le_bytes());
@@ -167,6 +167,8 @@ fn a_channel_that_was_left_cannot_be_used() {
     ask(&mut peer, channel, &question(1, 9, 5));
     peer.sees_the_end();
     refused(&conversation.host, "which is not open");
+    let lost = conversation.port.recv_timeout(SOON).unwrap_err();
+    assert!(matches!(lost, RecvError::Lost { .. }), "{lost}");
     conversation.goes_on();
 }
 
@@ -184,7 +186,7 @@ fn an_announced_id_gives_no_rights() {
     let (channel, _) = squatter.open("numbers");
     ask(&mut squatter, channel, &question(1, 9, 5));
     let theirs = conversation.port.recv_timeout(SOON).unwrap().sender.space;
-    let _pending = conversation.asker.start(3).unwrap();
+    let _pending = conversation.rpc_client.start(3).unwrap();
     let own = conversation.port.recv_timeout(SOON).unwrap().sender.space;
     assert_ne!(theirs, own, "the host tells them apart");
     drop(squatter);

@@ -13,7 +13,8 @@ pub struct Gate {
     pub address: Address,
     pub to_guests: Arc<Direction>,
     pub to_host: Arc<Direction>,
-    streams: Arc<Mutex<Vec<TcpStream>>>,
+    /// The connections; none any more when the gate is cut.
+    streams: Arc<Mutex<Option<Vec<TcpStream>>>>,
 }
 
 /// The bytes in one direction.
@@ -89,7 +90,7 @@ impl Gate {
         let address = Address::tcp(listener.local_addr().unwrap());
         let host = host.address().tcp.unwrap();
         let (to_guests, to_host) = (Direction::new(), Direction::new());
-        let streams: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+        let streams = Arc::new(Mutex::new(Some(Vec::new())));
         let gate = Self {
             address,
             to_guests: to_guests.clone(),
@@ -100,7 +101,10 @@ impl Gate {
             while let Ok((guest, _)) = listener.accept() {
                 let Ok(host) = TcpStream::connect(host) else { continue };
                 let pair = || (guest.try_clone().unwrap(), host.try_clone().unwrap());
-                streams.lock().unwrap().extend([pair().0, pair().1]);
+                match &mut *streams.lock().unwrap() {
+                    Some(streams) => streams.extend([pair().0, pair().1]),
+                    None => return,
+                }
                 let (direction, (guest, host)) = (to_guests.clone(), pair());
                 std::thread::spawn(move || direction.let_through(host, guest));
                 let (direction, (guest, host)) = (to_host.clone(), pair());
@@ -110,12 +114,15 @@ impl Gate {
         gate
     }
 
-    /// Ends all connections.
+    /// Ends all connections and refuses new ones.
     pub fn cut(&self) {
         self.to_guests.cut();
         self.to_host.cut();
-        for stream in self.streams.lock().unwrap().drain(..) {
+        let streams = self.streams.lock().unwrap().take();
+        for stream in streams.into_iter().flatten() {
             let _ = stream.shutdown(Shutdown::Both);
         }
+        // The listener closes when it accepts the next connection.
+        let _ = TcpStream::connect(self.address.tcp.unwrap());
     }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::stranger::peer::{RawPeer, promise};
 use crate::stranger::{SOON, builder};
-use pario_net::wire::Limits;
+use pario_net::wire::WireLimits;
 use pario_net::{Address, Credit, Options, PortOptions};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -28,7 +28,7 @@ fn receiver() {
         return;
     }
     raise_descriptors();
-    let options = Options { limits: Limits::for_tokens(TOKEN), ..Options::default() };
+    let options = Options { limits: WireLimits::for_tokens(TOKEN), ..Options::default() };
     let space = builder("receiver").options(options).host().build().unwrap();
     let port = PortOptions { credit_bytes: Credit::Bytes(CREDIT) };
     let _input = space.input_with::<u64>("port", port).unwrap();

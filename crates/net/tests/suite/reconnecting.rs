@@ -258,7 +258,7 @@ fn a_request_is_repeated_once_if_the_link_is_lost_before_it_is_sent() {
 }
 
 #[test]
-fn refusals_are_told_and_kept() {
+fn refusals_are_reported_and_kept() {
     let sockets = Sockets::new();
     let client = client(Duration::ZERO, &sockets.address("server"));
     let why = call(&client, 1).unwrap_err();
@@ -414,7 +414,7 @@ fn the_loss_of_the_server_ends_calls_with_callbacks() {
 }
 
 #[test]
-fn a_server_of_another_version_is_told() {
+fn a_server_of_another_version_is_reported() {
     let sockets = Sockets::new();
     let space = Space::builder("server").host().listen_unix(sockets.path("server"));
     let space = space.build().unwrap();

@@ -237,6 +237,37 @@ fn the_loss_of_the_client_is_reported(kind: Kind) {
     assert_eq!(pending.wait().unwrap(), 4);
 }
 
+/// A server keeps sessions by the space of the client: it learns of the loss of the space also if all
+/// clients in it have left the port before; once, and not before.
+fn the_loss_of_a_client_that_has_left_is_reported(kind: Kind) {
+    let pair = Pair::new(kind);
+    let (port, client) = pair.port::<u64, u64>("numbers");
+    let other = RpcClient::<Test<u64, u64>>::open(&pair.client, "numbers", SOON).unwrap();
+    for client in [client, other] {
+        let pending = client.start(1).unwrap();
+        port.recv_timeout(SOON).unwrap().responder.send_now(2);
+        assert_eq!(pending.wait().unwrap(), 2);
+        drop(client);
+    }
+    // A second port, so that the server has received everything before.
+    let (second, client) = pair.port::<u64, u64>("others");
+    let pending = client.start(3).unwrap();
+    let asked = second.recv_timeout(SOON).unwrap();
+    asked.responder.send_now(4);
+    assert_eq!(pending.wait().unwrap(), 4);
+    let nothing = port.recv_timeout(Duration::ZERO).unwrap_err();
+    assert!(matches!(nothing, RecvError::Timeout { .. }), "{nothing}");
+    pair.end(&pair.client);
+    for port in [&port, &second] {
+        match port.recv_timeout(SOON).unwrap_err() {
+            RecvError::Lost { space, .. } => assert_eq!(space, asked.sender.space),
+            error => panic!("{error}"),
+        }
+        let nothing = port.recv_timeout(Duration::ZERO).unwrap_err();
+        assert!(matches!(nothing, RecvError::Timeout { .. }), "one event: {nothing}");
+    }
+}
+
 fn a_request_without_a_reply_fails(kind: Kind) {
     let pair = Pair::new(kind);
     let (port, client) = pair.port::<u64, u64>("numbers");
@@ -404,6 +435,7 @@ contract!(
         deadlines_return_pending_replies;
     all: replies_come_in_any_order, many_threads_send_requests_at_once, bulk_goes_both_ways,
         the_loss_of_the_server_fails_all_requests, the_loss_of_the_client_is_reported,
+        the_loss_of_a_client_that_has_left_is_reported,
         a_request_without_a_reply_fails, replies_are_awaited, replies_are_passed_on,
         deadlines_return_pending_replies,
 );

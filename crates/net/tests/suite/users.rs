@@ -14,7 +14,8 @@ use crate::protocols::Test;
 use crate::stranger::peer::{Control, PortInfo, RawPeer};
 use crate::stranger::{HELLO, SOON, refused};
 use pario_net::{
-    Address, DescriptorClient, DescriptorServer, LinkChoice, Options, Space, SpaceError, User,
+    Address, DescriptorClient, DescriptorServer, LinkChoice, Options, RecvError, Space, SpaceError,
+    User,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -287,8 +288,8 @@ fn a_space_that_listens_nowhere_has_no_listener() {
     let client = client.join(&server.address()).build().unwrap();
     assert_eq!(listeners(), before);
     assert_eq!((client.address().unix, client.address().tcp), (None, None));
-    let asker = pario_net::RpcClient::<Test<u64, u64>>::open(&client, "port", SOON).unwrap();
-    let pending = asker.start(1).unwrap();
+    let rpc_client = pario_net::RpcClient::<Test<u64, u64>>::open(&client, "port", SOON).unwrap();
+    let pending = rpc_client.start(1).unwrap();
     port.recv_timeout(SOON).unwrap().responder.send_now(2);
     assert_eq!(pending.wait().unwrap(), 2);
 }
@@ -319,9 +320,16 @@ fn inner_server() {
     let port = pario_net::RpcServer::<Who>::new(&space, "who", Default::default());
     let port = port.unwrap();
     println!("@ready");
-    while let Ok(asked) = port.recv() {
-        let User { uid, gid, pid, groups } = asked.sender.user.clone().unwrap();
-        asked.responder.send_now((uid, gid, pid, groups));
+    loop {
+        match port.recv() {
+            Ok(asked) => {
+                let User { uid, gid, pid, groups } = asked.sender.user.clone().unwrap();
+                asked.responder.send_now((uid, gid, pid, groups));
+            }
+            // The client is done.
+            Err(RecvError::Lost { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
     }
 }
 
@@ -346,8 +354,8 @@ fn a_peer_of_another_pid_namespace_is_let_in() {
         let builder = Space::builder("outer").links(LinkChoice::Unix).listen_nowhere();
         let builder = builder.connect_to_any_user(true).join(&Address::unix(&path));
         let space = builder.build()?;
-        let asker = pario_net::RpcClient::<Who>::open(&space, "who", SOON).unwrap();
-        Ok(asker.start(()).unwrap().wait().unwrap())
+        let rpc_client = pario_net::RpcClient::<Who>::open(&space, "who", SOON).unwrap();
+        Ok(rpc_client.start(()).unwrap().wait().unwrap())
     };
     let User { uid, gid, groups, .. } = User::own();
     assert_eq!(ask().unwrap(), (uid, gid, 0, groups.clone()));

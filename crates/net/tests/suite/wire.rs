@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use pario_net::wire::{
-    LEAD_BYTES, Limits, PACKET_HEADER_BYTES, PacketHeader, WireError, begin_frame, end_frame,
+    LEAD_BYTES, PACKET_HEADER_BYTES, PacketHeader, WireError, WireLimits, begin_frame, end_frame,
 };
 use pario_net::{Assembler, Packet};
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn packet(frames: &[Frame]) -> Vec<u8> {
         let at = begin_frame(&mut bytes);
         bytes.extend_from_slice(head);
         let slices = segments.iter().map(Vec::as_slice);
-        end_frame(&mut bytes, at, *channel, slices, &Limits::default()).unwrap();
+        end_frame(&mut bytes, at, *channel, slices, &WireLimits::default()).unwrap();
         segments.iter().filter(|s| s.len() >= 4096).for_each(|s| bulk.extend_from_slice(s));
     }
     if !bulk.is_empty() && bytes.len() < LEAD_BYTES {
@@ -105,9 +105,9 @@ proptest! {
         cuts in prop::collection::vec(1usize..3_000, 1..40),
     ) {
         let bytes: Vec<u8> = packets.iter().flat_map(|frames| packet(frames)).collect();
-        let whole = Assembler::new(Limits::default()).feed(&bytes).unwrap();
+        let whole = Assembler::new(WireLimits::default()).feed(&bytes).unwrap();
         prop_assert_eq!(whole.len(), packets.len());
-        let mut assembler = Assembler::new(Limits::default());
+        let mut assembler = Assembler::new(WireLimits::default());
         let (mut rest, mut pieces) = (bytes.as_slice(), Vec::new());
         for cut in cuts.iter().cycle() {
             let (piece, after) = rest.split_at((*cut).min(rest.len()));
@@ -130,21 +130,22 @@ proptest! {
             let at = at.index(bytes.len().min(200));
             bytes[at] = byte;
         }
-        let limits = Limits { inline_bytes: 1 << 20, segment_bytes: 1 << 20, bulk_bytes: 1 << 20, segments: 8 };
+        let limits = WireLimits { inline_bytes: 1 << 20, segment_bytes: 1 << 20, bulk_bytes: 1 << 20, segments: 8 };
         let _ = Assembler::new(limits).feed(&bytes);
     }
 }
 
 #[test]
 fn limits_hold() {
-    let limits = Limits { inline_bytes: 100, segment_bytes: 5_000, bulk_bytes: 6_000, segments: 2 };
+    let limits =
+        WireLimits { inline_bytes: 100, segment_bytes: 5_000, bulk_bytes: 6_000, segments: 2 };
     let too_long = |bytes: Vec<u8>| {
         let error = Assembler::new(limits).feed(&bytes).unwrap_err();
         matches!(error, WireError::TooLong { .. })
     };
     assert!(too_long(packet(&[(1, vec![0; 200], vec![])])));
     assert!(too_long(packet(&[(1, vec![], vec![vec![0; 7_000]])])));
-    let limits = Limits { inline_bytes: 1_000, ..limits };
+    let limits = WireLimits { inline_bytes: 1_000, ..limits };
     let error =
         |frames: &[Frame]| Assembler::new(limits).feed(&packet(frames)).unwrap_err().to_string();
     assert!(error(&[(1, vec![], vec![vec![0; 5_001]])]).starts_with("a segment of 5001"));

@@ -99,7 +99,7 @@ fn rank_process() {
         let result = match (number == ROUNDS, then) {
             (true, "wait") => {
                 std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
-                return Some("nobody has killed it".to_owned());
+                return Some("no test has killed it".to_owned());
             }
             (true, "meet") if !matches!(mode, Mode::Sync | Mode::Global) => {
                 let other = if mode == Mode::Log { Mode::Record } else { Mode::Log };

@@ -26,7 +26,6 @@ mod ranks;
 mod rebuild;
 mod recovery;
 mod rights;
-mod shared_file_sizes;
 mod shared_files;
 mod sharing;
 mod sites;

@@ -8,16 +8,17 @@ use pario::status::Identity;
 use pario::{Access, DiskId, ExtentIndex, ExtentPlacement, Failure, FilePath, SubfileIndex};
 use pario_net::{Address, Bulk, Key, LinkChoice, RpcClient, Space, SpaceId};
 use pario_proto::{
-    DiskChoice, Grant, LayoutChoice, NamespaceRequest, PROTOCOL_VERSION, PeerKind, PeerRequest,
-    Reply, Request, RequestMessage, Revocation, SubfileLocation, SubfileRange,
+    DiskChoice, Grant, LayoutChoice, LockCall, LockKind, LockRange, LockRequest, NamespaceRequest,
+    PROTOCOL_VERSION, PeerKind, PeerRequest, Reply, Request, RequestMessage, Revocation,
+    SubfileLocation, SubfileRange,
 };
 use pario_server::NodeProtocol;
 
-use crate::sites::{NodeProcess, Site, Transport, tcp_of};
+use crate::sites::{NodeProcess, Site, Transport, tcp_of, until};
 
 /// A client that says what it likes.
 struct Stranger {
-    asker: RpcClient<NodeProtocol>,
+    rpc_client: RpcClient<NodeProtocol>,
     _space: Space,
 }
 
@@ -31,12 +32,12 @@ impl Stranger {
             builder = builder.key(Key::from_hex(&key).unwrap());
         }
         let space = builder.build().map_err(|error| error.to_string())?;
-        let asker = RpcClient::open(&space, "requests", Duration::from_secs(2));
-        Ok(Self { asker: asker.map_err(|error| error.to_string())?, _space: space })
+        let rpc_client = RpcClient::open(&space, "requests", Duration::from_secs(2));
+        Ok(Self { rpc_client: rpc_client.map_err(|error| error.to_string())?, _space: space })
     }
 
     fn ask(&self, request: Request, data: Vec<Bulk>) -> Result<Reply, Failure> {
-        self.asker.start(RequestMessage { request, data }).unwrap().wait().unwrap().result
+        self.rpc_client.start(RequestMessage { request, data }).unwrap().wait().unwrap().result
     }
 
     fn hello(&self, version: u32, uid: u32) -> Result<Reply, Failure> {
@@ -60,8 +61,8 @@ impl Stranger {
         let builder = Space::builder(&name).links(LinkChoice::Unix).listen_nowhere();
         let builder = builder.connect_to_any_user(true).join(&address.parse().unwrap());
         let space = builder.build().unwrap();
-        let asker = RpcClient::open(&space, "requests", Duration::from_secs(10)).unwrap();
-        Self { asker, _space: space }
+        let rpc_client = RpcClient::open(&space, "requests", Duration::from_secs(10)).unwrap();
+        Self { rpc_client, _space: space }
     }
 
     /// One that is known as a user.
@@ -327,7 +328,7 @@ fn a_grant_of_a_deleted_file_revives_nothing() {
     site.cluster.remove("/f").unwrap();
     assert_eq!(holder.write(1), Ok(Reply::Done), "a client that has it open can go on");
     restart(&mut site, |_| {});
-    crate::sites::until("its subfiles are gone", || site.subfiles() == 0);
+    until("its subfiles are gone", || site.subfiles() == 0);
     holder.client = Stranger::known(&site, 0);
     refused(holder.write(0), "was deleted");
     refused(holder.write(1), "was deleted");
@@ -398,4 +399,33 @@ fn the_name_of_a_client_does_not_make_it_a_node() {
         });
         other.join().unwrap();
     });
+}
+
+/// A client leaves the port for requests and then drops its link: its session, its open file and its
+/// lock end.
+#[test]
+fn a_client_that_leaves_its_port_before_its_link_keeps_nothing() {
+    let site = Site::new(Transport::Tcp);
+    let file = site.cluster.create("/f").unwrap();
+    let is_free = || file.try_lock(.., LockKind::Exclusive).unwrap();
+    let Stranger { rpc_client, _space: space } = Stranger::known(&site, 0);
+    let ask = |request| {
+        let message = RequestMessage { request, data: Vec::new() };
+        rpc_client.start(message).unwrap().wait().unwrap().result.unwrap()
+    };
+    let path = FilePath::new("/f").unwrap();
+    let open = NamespaceRequest::Open { path, access: Access::READ_WRITE };
+    let Reply::Opened(opened) = ask(Request::Namespace(open)) else { panic!("it is opened") };
+    let range = LockRange { from: 0, to: 10 };
+    let call = LockCall::Try(range, LockKind::Exclusive);
+    ask(Request::Lock(LockRequest { handle: opened.handle, pid: 1, call }));
+    assert!(!is_free());
+    drop(rpc_client);
+    assert!(!is_free(), "the link is there");
+    drop(space);
+    until("the lock is free", is_free);
+    until("the session is over", || {
+        site.status().clients.iter().all(|client| client.name != "stranger")
+    });
+    assert_eq!(site.status().open_files, 1);
 }

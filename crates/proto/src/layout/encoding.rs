@@ -152,7 +152,7 @@ impl Layout {
 
     /// The layout that [`encode`](Layout::encode) made these bytes from.
     pub fn decode(bytes: &[u8]) -> Result<Layout, DecodeError> {
-        let mut reader = Reader { bytes, position: 0 };
+        let mut reader = LayoutReader { bytes, position: 0 };
         let version = u16::from_le_bytes(reader.take()?);
         if version != VERSION {
             return Err(DecodeError::UnknownVersion { version });
@@ -217,12 +217,12 @@ impl<'de> Deserialize<'de> for Layout {
 }
 
 /// Reads bytes from the front; `position` never exceeds their number.
-struct Reader<'a> {
+struct LayoutReader<'a> {
     bytes: &'a [u8],
     position: usize,
 }
 
-impl Reader<'_> {
+impl LayoutReader<'_> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let Some(taken) = self.bytes[self.position..].first_chunk() else {
             return Err(self.cut_off(N));

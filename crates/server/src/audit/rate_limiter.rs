@@ -15,12 +15,13 @@ const BURST: u32 = 64;
 /// The time after which a key may write one more line.
 pub(super) const PERIOD: Duration = Duration::from_secs(1);
 
-pub(super) type Key = (AuditKind, Option<u32>, &'static str);
+/// Events that share a limit: their kind, the user and the reason.
+pub(super) type EventKey = (AuditKind, Option<u32>, &'static str);
 
 /// Delays events that come too often.
 #[derive(Debug, Default)]
 pub struct RateLimiter {
-    pub(super) keys: BTreeMap<Key, TokenBucket>,
+    pub(super) keys: BTreeMap<EventKey, TokenBucket>,
 }
 
 #[derive(Debug)]

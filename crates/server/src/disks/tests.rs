@@ -85,7 +85,7 @@ fn an_empty_mount_point_is_not_taken_for_a_new_disk() {
 }
 
 #[test]
-fn trouble_with_a_disk_is_told_as_long_as_there_is_any() {
+fn disk_trouble_is_reported_until_it_ends() {
     let dir = tempfile::tempdir().unwrap();
     let disks = NodeDisks::open(&node(dir.path(), &["d0", "d1"])).unwrap();
     let troubles = || disks.status(&[]).into_iter().map(|disk| disk.trouble).collect::<Vec<_>>();

@@ -19,7 +19,7 @@ use super::store::{
 
 /// A metadata store in memory.
 pub struct MemoryStore {
-    state: Mutex<MemoryState>,
+    state: Mutex<MemoryStoreState>,
     hook: Option<Box<dyn Fn(StoreStep) -> StepDecision + Send + Sync>>,
 }
 
@@ -45,7 +45,7 @@ pub enum StepDecision {
 }
 
 #[derive(Clone, Default)]
-struct MemoryState {
+struct MemoryStoreState {
     pairs: Arc<BTreeMap<Vec<u8>, Versioned>>,
     revision: u64,
 }
@@ -71,7 +71,7 @@ impl MemoryStore {
         self.hook.as_ref().map_or(StepDecision::Go, |hook| hook(step))
     }
 
-    fn begin(&self) -> MemoryState {
+    fn begin(&self) -> MemoryStoreState {
         self.step(StoreStep::Begin);
         self.state.lock().clone()
     }
@@ -90,7 +90,7 @@ impl MemoryStore {
         }
         let mut state = self.state.lock();
         let revision_of =
-            |state: &MemoryState, key: &Vec<u8>| state.pairs.get(key).map(|pair| pair.1);
+            |state: &MemoryStoreState, key: &Vec<u8>| state.pairs.get(key).map(|pair| pair.1);
         if effects.read.iter().any(|key| revision_of(&state, key) != revision_of(&seen, key)) {
             return None;
         }
@@ -133,7 +133,7 @@ impl MetadataStore for MemoryStore {
     }
 }
 
-impl Snapshot for MemoryState {
+impl Snapshot for MemoryStoreState {
     fn revision(&self) -> Revision {
         Revision(self.revision)
     }

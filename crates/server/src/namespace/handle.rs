@@ -25,10 +25,10 @@ const FIRST_NUMBER: u64 = 2;
 /// may begin one.
 #[derive(Clone)]
 pub struct Namespace {
-    inner: Arc<Inner>,
+    inner: Arc<NamespaceState>,
 }
 
-struct Inner {
+struct NamespaceState {
     store: Arc<dyn MetadataStore>,
     node: Arc<str>,
     clock: WallClock,
@@ -52,7 +52,7 @@ impl Namespace {
         clock: WallClock,
     ) -> Result<Namespace, MetadataError> {
         let (uid, gid) = (owner.uid, owner.gids.first().copied().unwrap_or(owner.uid));
-        let inner = Inner {
+        let inner = NamespaceState {
             store,
             node: node.into(),
             clock,

@@ -33,7 +33,7 @@ pub use missing_namespace::MissingNamespace;
 use missing_namespace::Rebuild;
 pub use monitor::NodeMonitor;
 use pario_flow::RunningProgram;
-use pario_net::wire::Limits;
+use pario_net::wire::WireLimits;
 use pario_net::{Credit, DescriptorServer, Key, Options, PortOptions, RpcServer, Space};
 use pario_proto::{CheckReport, ClusterMap, Identity, NodeInfo, REQUEST_PORT, TOKEN_LIMIT_BYTES};
 use parking_lot::{Mutex, RwLock};
@@ -504,7 +504,7 @@ fn listen(
 ) -> Result<Space, NodeError> {
     let name = format!("node {} of {}", own.name, config.name);
     let options = Options {
-        limits: Limits::for_tokens(TOKEN_LIMIT_BYTES),
+        limits: WireLimits::for_tokens(TOKEN_LIMIT_BYTES),
         routes_per_link: ROUTES_PER_CLIENT,
         names_per_link: ROUTES_PER_CLIENT,
         ..Options::default()

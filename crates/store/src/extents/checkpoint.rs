@@ -13,7 +13,7 @@ use super::journal::{Segment, SegmentHead};
 use super::open_file::{ExtentFileState, OpenExtentFile};
 use crate::error::StoreError;
 use crate::index::{FrozenPages, PAGE_BYTES, Superblock};
-use crate::medium::{MediumFile, OpenMode};
+use crate::medium::{MediumFile, MediumOpenMode};
 
 impl OpenExtentFile {
     /// Writes a checkpoint and makes all changes durable.
@@ -107,7 +107,7 @@ impl OpenExtentFile {
 
     fn create_segment(&self, number: u64) -> Result<Arc<dyn MediumFile>, StoreError> {
         let path = self.segment_path(number);
-        let mode = OpenMode { create: true, write: true, direct_alignment: None };
+        let mode = MediumOpenMode { create: true, write: true, direct_alignment: None };
         let create = || {
             let file = match self.medium.open(&path, mode) {
                 // An earlier attempt ran out of space and left it.

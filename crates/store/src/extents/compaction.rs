@@ -209,13 +209,13 @@ impl OpenExtentFile {
                     }
                     let to = Some(target_run.position);
                     match moves.add(index, entry, window.block(entry)?, to)? {
-                        Added::Yes => {
+                        MoveDecision::Yes => {
                             target_run.position += run.granules;
                             target_run.granules -= run.granules;
                         }
-                        Added::Damaged => {}
+                        MoveDecision::Damaged => {}
                         // A concurrent write has taken part of the hole.
-                        Added::NoSpace => {
+                        MoveDecision::NoSpace => {
                             is_contended = true;
                             break;
                         }
@@ -247,7 +247,7 @@ struct MovedBatch {
 }
 
 /// Whether a block will move.
-enum Added {
+enum MoveDecision {
     Yes,
     Damaged,
     NoSpace,
@@ -338,12 +338,14 @@ impl<'a> BlockMover<'a> {
         entry: ExtentEntry,
         block: &[u8],
         to: Option<u64>,
-    ) -> Result<Added, StoreError> {
+    ) -> Result<MoveDecision, StoreError> {
         if check_block(block, self.file.context.subfile, index, entry).is_err() {
             // A damaged extent stays in place, for a repair by hand.
-            return Ok(Added::Damaged);
+            return Ok(MoveDecision::Damaged);
         }
-        let Some(reservation) = self.reserve(index, entry, to)? else { return Ok(Added::NoSpace) };
+        let Some(reservation) = self.reserve(index, entry, to)? else {
+            return Ok(MoveDecision::NoSpace);
+        };
         let follows = self.in_flight.last().is_none_or(|(last, _)| {
             last.run.end() == reservation.run.position && self.len + block.len() <= IO_BYTES
         });
@@ -356,7 +358,7 @@ impl<'a> BlockMover<'a> {
         self.buffer[self.len..self.len + block.len()].copy_from_slice(block);
         self.len += block.len();
         self.in_flight.push((reservation, entry));
-        Ok(Added::Yes)
+        Ok(MoveDecision::Yes)
     }
 
     fn reserve(

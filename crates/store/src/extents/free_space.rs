@@ -218,10 +218,10 @@ mod tests {
 
     use super::*;
     use crate::index::{PageKind, PageLink};
-    use crate::medium::{Medium, MemoryMedium, OpenMode};
+    use crate::medium::{Medium, MediumOpenMode, MemoryMedium};
 
     fn empty() -> (Pages, FreeSpace) {
-        let mode = OpenMode { create: true, write: true, direct_alignment: None };
+        let mode = MediumOpenMode { create: true, write: true, direct_alignment: None };
         let file = MemoryMedium::untracked().open("index", mode).unwrap();
         let tree = |kind| Tree::new(kind, PageLink::NONE, 0).unwrap();
         let pages = Pages::new(Arc::clone(&file), 0, 0, 1 << 20);

@@ -389,7 +389,7 @@ fn decode(slot: &[u8], segment: u64) -> Option<(u64, JournalRecord)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::medium::{Medium, MemoryMedium, OpenMode};
+    use crate::medium::{Medium, MediumOpenMode, MemoryMedium};
 
     const SUBFILE: SubfileId = SubfileId { file: 9, index: 2, role: crate::SubfileRole::Data };
 
@@ -407,7 +407,7 @@ mod tests {
 
     fn segment_bytes() -> Vec<u8> {
         let memory = MemoryMedium::untracked();
-        let mode = OpenMode { create: true, write: true, direct_alignment: None };
+        let mode = MediumOpenMode { create: true, write: true, direct_alignment: None };
         let file = memory.open("journal.4", mode).unwrap();
         let held = vec![GranuleRun { position: 8, granules: 3 }];
         let head = SegmentHead { number: 4, base: 4, first_sequence: 100, whole_records: 0, held };

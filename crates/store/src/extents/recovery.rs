@@ -22,7 +22,7 @@ use crate::error::{StoreError, SubfileContext};
 use crate::index::{
     BadSuperblock, INDEX_VERSION, PAGE_BYTES, PageFault, PageKind, Pages, Superblock, Tree,
 };
-use crate::medium::{Medium, MediumFile, OpenMode};
+use crate::medium::{Medium, MediumFile, MediumOpenMode};
 
 /// The file of the blocks.
 const DATA: &str = "data";
@@ -54,7 +54,7 @@ pub(crate) fn create_files(
     dir: &str,
     context: &SubfileContext,
 ) -> io::Result<()> {
-    let create = OpenMode { create: true, write: true, direct_alignment: None };
+    let create = MediumOpenMode { create: true, write: true, direct_alignment: None };
     medium.open(&format!("{dir}/{DATA}"), create)?.sync()?;
     let segment =
         SegmentHead { number: 1, base: 1, first_sequence: 1, whole_records: 0, held: Vec::new() };
@@ -112,7 +112,7 @@ impl Recovery<'_> {
     /// Opens data and index.
     pub(crate) fn files(&self) -> Result<Files, StoreError> {
         let open = |name: &str, direct_alignment| {
-            let mode = OpenMode { create: false, write: !self.read_only, direct_alignment };
+            let mode = MediumOpenMode { create: false, write: !self.read_only, direct_alignment };
             let opened = self.medium.open(&format!("{}/{name}", self.dir), mode);
             opened.map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => {
@@ -246,7 +246,7 @@ impl Recovery<'_> {
     }
 
     fn read_whole(&self, path: &str) -> Result<Vec<u8>, StoreError> {
-        let mode = OpenMode { create: false, write: false, direct_alignment: None };
+        let mode = MediumOpenMode { create: false, write: false, direct_alignment: None };
         let read = || {
             let file = self.medium.open(path, mode)?;
             let len = usize::try_from(file.len()?).map_err(|_| io::ErrorKind::FileTooLarge)?;
@@ -458,7 +458,7 @@ impl Recovery<'_> {
 
     /// Keeps the segments of the chain and removes all others.
     fn reuse_segments(&self, replayed: &ReplayedJournal) -> io::Result<Vec<Segment>> {
-        let mode = OpenMode { create: false, write: true, direct_alignment: None };
+        let mode = MediumOpenMode { create: false, write: true, direct_alignment: None };
         let open = |read: &ReadSegment| {
             let file = self.medium.open(&self.segment_path(read.head.number), mode)?;
             file.sync()?;
@@ -484,7 +484,7 @@ impl Recovery<'_> {
             whole_records: records.len() as u64,
             held: replayed.held.clone(),
         };
-        let mode = OpenMode { create: true, write: true, direct_alignment: None };
+        let mode = MediumOpenMode { create: true, write: true, direct_alignment: None };
         let file = self.medium.open(&self.segment_path(number), mode)?;
         let segment = Segment::begin(file, self.context.subfile, &head, &records)?;
         segment.file.sync()?;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::{PAGE_BYTES, PageFault, PageKind, PageLink, PageLoad, Pages, Tree};
-use crate::medium::{Medium, MediumFile, MemoryMedium, OpenMode};
+use crate::medium::{Medium, MediumFile, MediumOpenMode, MemoryMedium};
 
 fn file() -> Arc<dyn MediumFile> {
-    let mode = OpenMode { create: true, write: true, direct_alignment: None };
+    let mode = MediumOpenMode { create: true, write: true, direct_alignment: None };
     MemoryMedium::untracked().open("index", mode).unwrap()
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags};
 
-use super::{DirectoryEntry, Medium, MediumFile, MediumSpace, OpenMode, cachestat, syncfs};
+use super::{DirectoryEntry, Medium, MediumFile, MediumOpenMode, MediumSpace, cachestat, syncfs};
 
 /// The mode of files: only the user of the process can read and write them.
 const PRIVATE_FILE: u32 = 0o600;
@@ -56,7 +56,7 @@ impl DirectoryMedium {
 }
 
 impl Medium for DirectoryMedium {
-    fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn MediumFile>> {
+    fn open(&self, path: &str, mode: MediumOpenMode) -> io::Result<Arc<dyn MediumFile>> {
         let path = self.path(path);
         let mut options = OpenOptions::new();
         options.read(true).write(mode.write || mode.create);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{DirectoryEntry, Medium, MediumFile, MediumSpace, OpenMode};
+use super::{DirectoryEntry, Medium, MediumFile, MediumOpenMode, MediumSpace};
 
 const SECTOR_BYTES: usize = 512;
 
@@ -32,7 +32,7 @@ pub enum Fault {
 /// A medium in memory. Clones share the same content.
 #[derive(Clone, Debug)]
 pub struct MemoryMedium {
-    state: Arc<Mutex<MemoryState>>,
+    state: Arc<Mutex<MemoryMediumState>>,
 }
 
 impl Default for MemoryMedium {
@@ -54,8 +54,8 @@ impl MemoryMedium {
     }
 
     fn with_tracking(tracking: bool) -> Self {
-        let root = BTreeMap::from([(String::new(), Node::Dir)]);
-        let state = MemoryState {
+        let root = BTreeMap::from([(String::new(), NameTarget::Dir)]);
+        let state = MemoryMediumState {
             tracking,
             files: HashMap::new(),
             names: root.clone(),
@@ -103,7 +103,7 @@ impl MemoryMedium {
     /// The paths of all files.
     pub fn file_paths(&self) -> Vec<String> {
         let state = self.state.lock();
-        let files = state.names.iter().filter(|(_, node)| matches!(node, Node::File(_)));
+        let files = state.names.iter().filter(|(_, node)| matches!(node, NameTarget::File(_)));
         files.map(|(path, _)| path.clone()).collect()
     }
 
@@ -144,14 +144,14 @@ impl MemoryMedium {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Node {
+enum NameTarget {
     Dir,
     File(u64),
 }
 
 #[derive(Clone, Debug)]
 enum NameChange {
-    Add(String, Node),
+    Add(String, NameTarget),
     Remove(String),
     Rename(String, String),
 }
@@ -178,11 +178,11 @@ impl FileContent {
 }
 
 #[derive(Debug)]
-struct MemoryState {
+struct MemoryMediumState {
     tracking: bool,
     files: HashMap<u64, FileContent>,
-    names: BTreeMap<String, Node>,
-    durable_names: BTreeMap<String, Node>,
+    names: BTreeMap<String, NameTarget>,
+    durable_names: BTreeMap<String, NameTarget>,
     pending_names: Vec<NameChange>,
     next_inode: u64,
     changes: u64,
@@ -195,7 +195,7 @@ struct MemoryState {
     boot: u64,
 }
 
-impl MemoryState {
+impl MemoryMediumState {
     fn restart(&mut self) {
         self.stopped = false;
         self.fault = None;
@@ -229,8 +229,8 @@ impl MemoryState {
 
     fn inode(&self, path: &str) -> io::Result<u64> {
         match self.names.get(path) {
-            Some(Node::File(inode)) => Ok(*inode),
-            Some(Node::Dir) => Err(io::ErrorKind::IsADirectory.into()),
+            Some(NameTarget::File(inode)) => Ok(*inode),
+            Some(NameTarget::Dir) => Err(io::ErrorKind::IsADirectory.into()),
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
@@ -332,7 +332,7 @@ fn no_space() -> io::Error {
     io::Error::from_raw_os_error(28)
 }
 
-fn apply_name(names: &mut BTreeMap<String, Node>, change: &NameChange) {
+fn apply_name(names: &mut BTreeMap<String, NameTarget>, change: &NameChange) {
     match change {
         NameChange::Add(path, node) => {
             names.insert(path.clone(), *node);
@@ -376,21 +376,21 @@ fn to_usize(value: u64) -> io::Result<usize> {
 }
 
 impl Medium for MemoryMedium {
-    fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn MediumFile>> {
+    fn open(&self, path: &str, mode: MediumOpenMode) -> io::Result<Arc<dyn MediumFile>> {
         let mut state = self.state.lock();
         state.check_running()?;
         if mode.create {
             if state.names.contains_key(path) {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
-            if state.names.get(parent(path)) != Some(&Node::Dir) {
+            if state.names.get(parent(path)) != Some(&NameTarget::Dir) {
                 return Err(io::ErrorKind::NotFound.into());
             }
             let effect = state.change()?;
             let inode = state.next_inode;
             state.next_inode += 1;
             state.files.insert(inode, FileContent::default());
-            state.apply_name(NameChange::Add(path.to_owned(), Node::File(inode)));
+            state.apply_name(NameChange::Add(path.to_owned(), NameTarget::File(inode)));
             effect.result()?;
         }
         let inode = state.inode(path)?;
@@ -403,7 +403,7 @@ impl Medium for MemoryMedium {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         let effect = state.change()?;
-        state.apply_name(NameChange::Add(path.to_owned(), Node::Dir));
+        state.apply_name(NameChange::Add(path.to_owned(), NameTarget::Dir));
         effect.result()
     }
 
@@ -411,7 +411,7 @@ impl Medium for MemoryMedium {
         let mut state = self.state.lock();
         match (state.names.get(from), state.names.get(to)) {
             (None, _) => return Err(io::ErrorKind::NotFound.into()),
-            (Some(Node::Dir), Some(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
+            (Some(NameTarget::Dir), Some(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
             _ => {}
         }
         let effect = state.change()?;
@@ -441,14 +441,14 @@ impl Medium for MemoryMedium {
     fn list(&self, path: &str) -> io::Result<Vec<DirectoryEntry>> {
         let state = self.state.lock();
         state.check_running()?;
-        if state.names.get(path) != Some(&Node::Dir) {
+        if state.names.get(path) != Some(&NameTarget::Dir) {
             return Err(io::ErrorKind::NotFound.into());
         }
         let inside =
             state.names.iter().filter(|(name, _)| !name.is_empty() && parent(name) == path);
         let named = inside.map(|(name, node)| DirectoryEntry {
             name: name.rsplit('/').next().unwrap_or(name).to_owned(),
-            is_dir: *node == Node::Dir,
+            is_dir: *node == NameTarget::Dir,
         });
         Ok(named.collect())
     }
@@ -524,7 +524,7 @@ impl Medium for MemoryMedium {
 }
 
 struct MemoryLock {
-    state: Arc<Mutex<MemoryState>>,
+    state: Arc<Mutex<MemoryMediumState>>,
     path: String,
     step: i64,
     boot: u64,
@@ -541,13 +541,13 @@ impl Drop for MemoryLock {
 
 #[derive(Debug)]
 struct MemoryFile {
-    state: Arc<Mutex<MemoryState>>,
+    state: Arc<Mutex<MemoryMediumState>>,
     inode: u64,
     boot: u64,
 }
 
 impl MemoryFile {
-    fn state(&self) -> io::Result<parking_lot::MutexGuard<'_, MemoryState>> {
+    fn state(&self) -> io::Result<parking_lot::MutexGuard<'_, MemoryMediumState>> {
         let state = self.state.lock();
         state.check_running()?;
         if state.boot != self.boot {

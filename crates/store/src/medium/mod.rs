@@ -27,7 +27,7 @@ pub use slow::{Pace, SlowMedium};
 
 /// How [`Medium::open`] opens a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OpenMode {
+pub struct MediumOpenMode {
     /// Create the file; it must not exist.
     pub create: bool,
     /// Allow writing.
@@ -63,7 +63,7 @@ pub struct MediumSpace {
 /// directory concerned.
 pub trait Medium: Send + Sync + Debug {
     /// Opens or creates a file.
-    fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn MediumFile>>;
+    fn open(&self, path: &str, mode: MediumOpenMode) -> io::Result<Arc<dyn MediumFile>>;
     /// Creates a directory.
     fn create_dir(&self, path: &str) -> io::Result<()>;
     /// Renames a file or a directory. A file replaces an existing target; a directory fails.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::{DirectoryEntry, Medium, MediumFile, MediumSpace, OpenMode};
+use super::{DirectoryEntry, Medium, MediumFile, MediumOpenMode, MediumSpace};
 
 /// The speed of a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,11 +60,11 @@ impl Pace {
 /// use std::sync::Arc;
 /// use std::time::{Duration, Instant};
 ///
-/// use pario_store::medium::{Medium, MemoryMedium, OpenMode, Pace, SlowMedium};
+/// use pario_store::medium::{Medium, MemoryMedium, MediumOpenMode, Pace, SlowMedium};
 ///
 /// let pace = Pace { latency: Duration::from_millis(5), bytes_per_second: None };
 /// let medium = SlowMedium::new(Arc::new(MemoryMedium::new()), pace);
-/// let mode = OpenMode { create: true, write: true, direct_alignment: None };
+/// let mode = MediumOpenMode { create: true, write: true, direct_alignment: None };
 /// let (file, begun) = (medium.open("tiles", mode)?, Instant::now());
 /// file.write_all_at(b"pixels", 0)?;
 /// file.sync()?;
@@ -145,7 +145,7 @@ impl DiskArm {
 }
 
 impl Medium for SlowMedium {
-    fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn MediumFile>> {
+    fn open(&self, path: &str, mode: MediumOpenMode) -> io::Result<Arc<dyn MediumFile>> {
         let file = self.inner.open(path, mode)?;
         Ok(Arc::new(SlowFile { file, arm: self.arm.clone() }))
     }
@@ -336,7 +336,8 @@ mod tests {
     const PACE: Pace =
         Pace { latency: Duration::from_millis(10), bytes_per_second: NonZeroU64::new(1_000_000) };
 
-    const CREATE: OpenMode = OpenMode { create: true, write: true, direct_alignment: None };
+    const CREATE: MediumOpenMode =
+        MediumOpenMode { create: true, write: true, direct_alignment: None };
 
     /// A file of 8,000 bytes on a medium of this pace, at time zero.
     fn file(pace: Pace) -> (Arc<dyn MediumFile>, SlowMedium, Arc<ManualClock>) {
@@ -451,7 +452,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let directory = Arc::new(DirectoryMedium::new(dir.path()).unwrap());
         let medium = SlowMedium::new(directory.clone(), Pace::default());
-        let mode = OpenMode { direct_alignment: Some(4096), ..CREATE };
+        let mode = MediumOpenMode { direct_alignment: Some(4096), ..CREATE };
         let file = medium.open("x", mode).unwrap();
         let plain = directory.open("y", mode).unwrap();
         assert_eq!(file.is_direct(), plain.is_direct());

@@ -1,7 +1,7 @@
 //! The request queue: many requests in flight from one thread, on any number of disks.
 
 mod engine;
-mod operation;
+mod request_state;
 mod seeded;
 mod threads;
 mod uring;
@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 
 pub use engine::Waker;
 use engine::{Engine, IoDone};
-use operation::{Operation, Step};
+use request_state::{RequestState, Step};
 
 use crate::buffer::Buffer;
 use crate::error::StoreError;
@@ -208,7 +208,7 @@ struct DiskLane {
 struct InFlight {
     tag: u64,
     disk: u64,
-    operation: Operation,
+    state: RequestState,
 }
 
 impl Queue {
@@ -323,7 +323,7 @@ impl Queue {
     fn resume(&mut self, slot: usize, done: IoDone) {
         let mut in_flight =
             self.operations[slot].take().expect("the engine returns each slot once");
-        match in_flight.operation.resume(done) {
+        match in_flight.state.resume(done) {
             Step::Io(io) => {
                 self.lanes.entry(in_flight.disk).or_default().in_flight += 1;
                 self.in_engine += 1;
@@ -343,13 +343,13 @@ impl Queue {
         while lane.in_flight < self.depth_per_disk
             && let Some((tag, request)) = lane.waiting.pop_front()
         {
-            match Operation::begin(request) {
-                (operation, Step::Io(io)) => {
+            match RequestState::begin(request) {
+                (state, Step::Io(io)) => {
                     let slot = self.free_slots.pop().unwrap_or_else(|| {
                         self.operations.push(None);
                         self.operations.len() - 1
                     });
-                    self.operations[slot] = Some(InFlight { tag, disk, operation });
+                    self.operations[slot] = Some(InFlight { tag, disk, state });
                     lane.in_flight += 1;
                     self.in_engine += 1;
                     self.engine.submit(slot, io);

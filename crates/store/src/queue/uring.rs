@@ -287,7 +287,7 @@ mod tests {
 
     use super::*;
     use crate::buffer::BufferPool;
-    use crate::medium::{Clock, Medium, MemoryMedium, OpenMode, Pace, SlowMedium};
+    use crate::medium::{Clock, Medium, MediumOpenMode, MemoryMedium, Pace, SlowMedium};
 
     /// A clock whose sleepers wait for the test; the limit guards against a hang.
     struct Gate(Mutex<Receiver<()>>);
@@ -314,7 +314,7 @@ mod tests {
         let (open, gate) = channel();
         let clock = Arc::new(Gate(Mutex::new(gate)));
         let medium = SlowMedium::with_clock(Arc::new(MemoryMedium::new()), Pace::default(), clock);
-        let mode = OpenMode { create: true, write: true, direct_alignment: None };
+        let mode = MediumOpenMode { create: true, write: true, direct_alignment: None };
         let file = medium.open("x", mode).unwrap();
         let pool = BufferPool::new(1 << 20);
         let (mut engine, mut done) = (Uring::start(8).unwrap(), VecDeque::new());

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use pario_store::medium::{
-    DirectoryEntry, DirectoryMedium, Medium, MemoryMedium, OpenMode, Pace, SlowMedium,
+    DirectoryEntry, DirectoryMedium, Medium, MediumOpenMode, MemoryMedium, Pace, SlowMedium,
 };
 use pario_store::{
     Caching, CheckDepth, Completion, Disk, DiskOptions, EngineChoice, ExtentCache, ExtentFile,
@@ -428,11 +428,14 @@ fn media_follow_one_contract() {
     let memory = MemoryMedium::new();
     let slow = SlowMedium::new(Arc::new(DirectoryMedium::new(slow_dir.path()).unwrap()), TINY);
     let media: [&dyn Medium; 3] = [&directory, &memory, &slow];
-    let create = OpenMode { create: true, write: true, direct_alignment: None };
+    let create = MediumOpenMode { create: true, write: true, direct_alignment: None };
     let kind = |result: std::io::Result<()>| result.map_err(|error| error.kind());
     for medium in media {
         let facts: BTreeMap<&str, String> = BTreeMap::from([
-            ("missing", format!("{:?}", kind(medium.open("x", OpenMode::default()).map(|_| ())))),
+            (
+                "missing",
+                format!("{:?}", kind(medium.open("x", MediumOpenMode::default()).map(|_| ()))),
+            ),
             ("no parent", format!("{:?}", kind(medium.open("d/x", create).map(|_| ())))),
             ("list missing", format!("{:?}", kind(medium.list("d").map(|_| ())))),
             ("remove missing", format!("{:?}", kind(medium.remove_file("x")))),

@@ -14,7 +14,7 @@ use std::thread;
 
 use fastrand::Rng;
 use pario_store::medium::{
-    DirectoryEntry, Medium, MediumFile, MediumSpace, MemoryMedium, OpenMode,
+    DirectoryEntry, Medium, MediumFile, MediumOpenMode, MediumSpace, MemoryMedium,
 };
 use pario_store::{
     Caching, CheckDepth, Disk, DiskOptions, EngineChoice, ExtentCache, ExtentFile, NewSubfile,
@@ -94,7 +94,7 @@ struct Gated {
 }
 
 impl Medium for Gated {
-    fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn MediumFile>> {
+    fn open(&self, path: &str, mode: MediumOpenMode) -> io::Result<Arc<dyn MediumFile>> {
         let file = self.memory.open(path, mode)?;
         let subfile = path.split('-').next().and_then(|id| u128::from_str_radix(id, 16).ok());
         let Some(subfile) = subfile else { return Ok(file) };

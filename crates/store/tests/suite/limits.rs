@@ -5,7 +5,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use pario_store::medium::{Medium, MemoryMedium, OpenMode};
+use pario_store::medium::{Medium, MediumOpenMode, MemoryMedium};
 use pario_store::{
     Caching, CheckDepth, DESCRIPTION_LIMIT_BYTES, Disk, DiskOptions, EXTENT_LIMIT_BYTES,
     EngineChoice, ExtentBuffer, MAX_EXTENT_INDEX, MAX_FLAT_LEN, NewSubfile, Queue, QueueOptions,
@@ -379,7 +379,7 @@ fn what_a_crash_left_half_made_is_swept_away() {
     let (memory, disk) = memory_disk();
     disk.create_flat(NewSubfile::new(id(1))).unwrap();
     drop(disk);
-    let mode = OpenMode { create: true, write: true, direct_alignment: None };
+    let mode = MediumOpenMode { create: true, write: true, direct_alignment: None };
     memory.create_dir("new-x.extents").unwrap();
     memory.open("new-x.extents/data", mode).unwrap();
     memory.open("new-y.flat", mode).unwrap();

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pario_store::medium::{Fault, Medium as _, MemoryMedium, OpenMode};
+use pario_store::medium::{Fault, Medium as _, MediumOpenMode, MemoryMedium};
 use pario_store::{CheckDepth, Disk, DiskOptions, SubfileId};
 
 use crate::memory_disk::{inline_options, open_disk};
@@ -38,7 +38,7 @@ fn old_memory() -> MemoryMedium {
         if let Some((dir, _)) = name.split_once('/') {
             let _ = memory.create_dir(dir);
         }
-        let mode = OpenMode { create: true, write: true, direct_alignment: None };
+        let mode = MediumOpenMode { create: true, write: true, direct_alignment: None };
         memory.open(&name, mode).unwrap();
         memory.set_bytes(&name, bytes).unwrap();
         memory.sync_dir(name.split_once('/').map_or("", |(dir, _)| dir)).unwrap();

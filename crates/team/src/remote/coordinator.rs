@@ -259,7 +259,7 @@ mod tests {
         /// the others; all machines that stay know the same news in the same order, and no rank
         /// ends twice.
         #[test]
-        fn captains_know_the_same_and_rounds_are_whole(
+        fn machine_leaders_know_the_same_and_rounds_are_whole(
             events in prop::collection::vec(event(), 0..60),
         ) {
             let mut coordinator = TeamCoordinator::new(6);

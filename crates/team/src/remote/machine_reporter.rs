@@ -97,7 +97,7 @@ mod tests {
     use crate::board::shape;
 
     #[test]
-    fn ends_are_told_once_and_their_causes_first() {
+    fn ends_are_reported_once_and_their_causes_first() {
         let memory = Arc::new(SharedMemory::new(shape(4)).unwrap());
         let boards = [0, 1, 2, 3].map(|rank| Board::new(memory.part(0), 4, rank));
         boards[0].lead(true);

@@ -231,7 +231,7 @@ fn what_is_not_there_is_named_and_nothing_is_changed() {
 }
 
 #[test]
-fn ranks_that_want_different_arrays_are_told() {
+fn ranks_that_create_different_arrays_get_an_error() {
     together(2, |team| {
         let error = if team.rank() == 0 {
             team.array::<u64>(10).unwrap_err()

@@ -116,7 +116,7 @@ fn errors_of_the_broker_are_reported() {
     struct Wrong;
     impl Broker for Wrong {
         fn offer(&self, _: &str, _: &Endpoint) -> Result<Endpoint, String> {
-            Err("nobody knows".to_owned())
+            Err("no machine has offered".to_owned())
         }
         fn withdraw(&self, _: &str) {
             panic!("nothing was offered");
@@ -130,7 +130,7 @@ fn errors_of_the_broker_are_reported() {
         MultiMachine { rendezvous: Rendezvous::Brokered(Arc::new(Wrong)), machine: "m".into() };
     let options = TeamOptions { multi_machine: Some(multi_machine), ..TeamOptions::default() };
     let error = Team::meet_with(&job, 2, 0, &options).unwrap_err();
-    assert_eq!(error.to_string(), format!("job {job}: nobody knows"));
+    assert_eq!(error.to_string(), format!("job {job}: no machine has offered"));
 
     // No process listens at the only endpoint.
     let broker = Arc::new(Memory::default());

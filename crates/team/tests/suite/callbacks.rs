@@ -122,7 +122,7 @@ fn answers_may_come_later_and_from_other_threads() {
 }
 
 #[test]
-fn who_gets_no_answer_is_told() {
+fn a_caller_without_an_answer_gets_an_error() {
     spread(2, Machines::Of(1), |team| {
         let silent = team.callback_later(|asked| match asked.call().header {
             b"panic" => panic!("the test asks for a panic"),

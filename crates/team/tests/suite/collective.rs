@@ -105,7 +105,7 @@ fn sixty_four_ranks_meet_a_thousand_times() {
 }
 
 #[test]
-fn ranks_that_disagree_are_told_who_called_what_and_go_on() {
+fn ranks_that_disagree_learn_who_called_what_and_go_on() {
     EVERY_WAY.into_iter().for_each(disagree);
 }
 
@@ -136,7 +136,7 @@ fn disagree(machines: Machines) {
 }
 
 #[test]
-fn who_waits_for_one_that_has_left_is_told() {
+fn a_wait_for_a_rank_that_has_left_fails() {
     for machines in EVERY_WAY {
         let errors =
             spread(3, machines, |team| (team.rank() != 1).then(|| team.barrier().unwrap_err()));
@@ -159,7 +159,7 @@ fn a_name_can_be_used_again_as_soon_as_the_last_team_has_gone() {
 }
 
 #[test]
-fn who_does_not_come_is_named() {
+fn a_rank_that_does_not_come_is_named() {
     let options = &TeamOptions { timeout: Duration::from_millis(300), ..TeamOptions::default() };
     let job = &new_job();
     let began = Instant::now();

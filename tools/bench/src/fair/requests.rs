@@ -14,7 +14,7 @@ const UNDER_WAY: u64 = 20_000;
 
 /// A client that sends cheap requests.
 pub struct RequestClient {
-    asker: RpcClient<NodeProtocol>,
+    rpc_client: RpcClient<NodeProtocol>,
     _space: Space,
 }
 
@@ -24,13 +24,13 @@ impl RequestClient {
         let path = address.strip_prefix("unix:").context("an address of a Unix socket")?;
         let name = format!("client {}", SpaceId::random());
         let space = Space::builder(&name).join(&Address::unix(path)).build()?;
-        let asker = RpcClient::open(&space, "requests", Duration::from_secs(10))?;
-        let client = Self { asker, _space: space };
+        let rpc_client = RpcClient::open(&space, "requests", Duration::from_secs(10))?;
+        let client = Self { rpc_client, _space: space };
         let identity = Identity { uid: 0, gids: vec![0] };
         let (version, client_name) = (PROTOCOL_VERSION, "fair".to_owned());
         let peer = PeerKind::Client;
         let hello = Request::Hello { version, identity, client: client_name, peer };
-        let welcomed = client.asker.start(question(hello))?.wait()?.result?;
+        let welcomed = client.rpc_client.start(question(hello))?.wait()?.result?;
         ensure!(matches!(welcomed, Reply::Welcome { .. }), "the node replied with {welcomed:?}");
         Ok(client)
     }
@@ -38,7 +38,7 @@ impl RequestClient {
     /// Sends one request; returns the time until its reply.
     pub fn ask(&self) -> Result<Duration> {
         let began = Instant::now();
-        self.asker.start(question(Request::Map))?.wait()?.result?;
+        self.rpc_client.start(question(Request::Map))?.wait()?.result?;
         Ok(began.elapsed())
     }
 
@@ -56,7 +56,7 @@ impl RequestClient {
             wait_until((asked + UNDER_WAY / 2).saturating_sub(UNDER_WAY));
             for _ in 0..UNDER_WAY / 2 {
                 let (count, asking) = (answered.clone(), asking.clone());
-                self.asker.call_then(question(Request::Map), move |_| {
+                self.rpc_client.call_then(question(Request::Map), move |_| {
                     let answered = count.fetch_add(1, Ordering::SeqCst) + 1;
                     if answered.is_multiple_of(UNDER_WAY / 2) {
                         asking.unpark();

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_is_told_for_all_threads() {
+    fn lateness_is_reported_for_all_threads() {
         let (middle, most) = lateness_us(&[Duration::from_millis(1); 3], 2);
         assert!(middle >= 0.0 && most >= middle);
     }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use clap::Args;
 use pario_image::formats::{
-    ByteOrder, FormatError, OpenOptions, RawLayout, RawRows, Rows, open_picture,
+    ByteOrder, FormatError, FormatOptions, RawLayout, RawRows, Rows, open_picture,
 };
 use pario_image::{Compression, ImageError, ImageOptions};
 use serde_json::json;
@@ -99,7 +99,7 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
 }
 
 fn open(options: &Options) -> Result<Box<dyn Rows>, FormatError> {
-    let (file, how) = (options.file.as_path(), OpenOptions::default());
+    let (file, how) = (options.file.as_path(), FormatOptions::default());
     let Some(layout) = options.raw else { return open_picture(file, &how) };
     let order = if options.big_endian { ByteOrder::Big } else { layout.order };
     let layout = RawLayout { order, skip_bytes: options.skip.unwrap_or(0), ..layout };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pario_image::formats::{
-    ByteOrder, FilePixel, OpenOptions, RawLayout, VolumeSource, open_volume,
+    ByteOrder, FilePixel, FormatOptions, RawLayout, VolumeSource, open_volume,
 };
 use pario_image::{Compression, ImageError, LengthUnit, Pixel, Volume, VolumeOptions, VoxelUnits};
 use serde_json::json;
@@ -174,7 +174,7 @@ fn made(
 }
 
 fn open(options: &Options, sources: &[PathBuf]) -> anyhow::Result<VolumeSource> {
-    let limits = OpenOptions { series: options.series.clone(), ..OpenOptions::default() };
+    let limits = FormatOptions { series: options.series.clone(), ..FormatOptions::default() };
     let Some(size) = options.raw else {
         return Ok(open_volume(sources, &limits).map_err(ImageError::from)?);
     };

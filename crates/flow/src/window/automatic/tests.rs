@@ -35,7 +35,11 @@ struct StageQueue {
 }
 
 /// Sends `tokens` tokens through the stages, as many at once as `control` allows.
-fn simulate(stages: &mut [Stage], tokens: usize, control: &mut dyn Control) -> SimulationResult {
+fn simulate(
+    stages: &mut [Stage],
+    tokens: usize,
+    control: &mut dyn WindowControl,
+) -> SimulationResult {
     simulate_from(0, stages, tokens, control)
 }
 
@@ -43,7 +47,7 @@ fn simulate_from(
     start_ns: u64,
     stages: &mut [Stage],
     tokens: usize,
-    control: &mut dyn Control,
+    control: &mut dyn WindowControl,
 ) -> SimulationResult {
     let mut trips = vec![(TripReport::default(), 0u32); tokens];
     let mut queues: Vec<StageQueue> = stages.iter().map(|_| StageQueue::default()).collect();
@@ -106,13 +110,13 @@ fn simulate_from(
     }
 }
 
-trait Control {
+trait WindowControl {
     fn window(&self) -> usize;
     fn note_full(&mut self);
     fn merged(&mut self, trip: TripReport, now_ns: u64);
 }
 
-impl Control for AutomaticWindow {
+impl WindowControl for AutomaticWindow {
     fn window(&self) -> usize {
         self.window()
     }
@@ -125,7 +129,7 @@ impl Control for AutomaticWindow {
 }
 
 /// Always the same window.
-impl Control for usize {
+impl WindowControl for usize {
     fn window(&self) -> usize {
         *self
     }

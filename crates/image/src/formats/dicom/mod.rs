@@ -18,7 +18,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::volume::VolumeSource;
-use super::{FormatError, OpenOptions};
+use super::{FormatError, FormatOptions};
 use header::SliceHeader;
 
 /// Returns the DICOM files of a list.
@@ -39,7 +39,7 @@ pub(super) fn open(
     name: &str,
     paths: &[PathBuf],
     others: usize,
-    options: &OpenOptions,
+    options: &FormatOptions,
 ) -> Result<VolumeSource, FormatError> {
     let mut slices = Vec::new();
     for path in paths {

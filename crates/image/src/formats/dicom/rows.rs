@@ -6,7 +6,7 @@ use dicom_object::OpenFileOptions;
 
 use super::super::numbers::{Conversion, Rescaling};
 use super::super::raster::{Raster, RasterReader, copy_row, fitting};
-use super::super::{ByteOrder, FileNumber, FilePosition, FormatError, OpenOptions};
+use super::super::{ByteOrder, FileNumber, FilePosition, FormatError, FormatOptions};
 use super::header::{PIXEL_DATA, SliceHeader, damaged};
 use super::series::SliceStack;
 use crate::{Pixel, Sample};
@@ -34,7 +34,7 @@ impl DicomRows {
     pub fn new(
         name: &str,
         stacked: SliceStack,
-        options: &OpenOptions,
+        options: &FormatOptions,
     ) -> Result<DicomRows, FormatError> {
         let [width, height, depth] = stacked.size();
         let SliceStack { slices, mut notes, .. } = stacked;

@@ -10,7 +10,7 @@ use super::super::byte_io::{self, ByteSource};
 use super::super::numbers::Conversion;
 use super::super::raw::RawRows;
 use super::super::volume::VolumeSource;
-use super::super::{FilePosition, FormatError, OpenOptions};
+use super::super::{FilePosition, FormatError, FormatOptions};
 use super::fields::Fields;
 use super::header::{Encoding, Header, Skip};
 
@@ -27,7 +27,7 @@ pub(in super::super) fn open<S: ByteSource + 'static>(
     name: &str,
     mut source: S,
     location: HeaderLocation<'_>,
-    options: &OpenOptions,
+    options: &FormatOptions,
 ) -> Result<VolumeSource, FormatError> {
     let fields = Fields::read(name, &mut source)?;
     let header = Header::new(name, &fields)?;
@@ -56,7 +56,7 @@ fn data_path(
     name: &str,
     header: &Path,
     file: &str,
-    options: &OpenOptions,
+    options: &FormatOptions,
 ) -> Result<PathBuf, FormatError> {
     if file.starts_with("LIST") || file.contains('%') {
         let what = format!("the data is in many files ({file:?})");
@@ -78,7 +78,7 @@ fn data<S: ByteSource + 'static>(
     name: &str,
     mut source: S,
     header: &Header,
-    options: &OpenOptions,
+    options: &FormatOptions,
 ) -> Result<VolumeSource, FormatError> {
     let raster = header.layout.raster(name, options.memory_bytes)?;
     let failed = |error| FormatError::reading(name, FilePosition::Header, error);

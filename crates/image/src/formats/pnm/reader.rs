@@ -4,7 +4,7 @@ use std::io::{self, SeekFrom};
 
 use super::super::byte_io::{self, ByteSource};
 use super::super::raster::{Raster, RasterReader};
-use super::super::{ByteOrder, FilePosition, FormatError, OpenOptions};
+use super::super::{ByteOrder, FilePosition, FormatError, FormatOptions};
 use super::ascii;
 use super::header::{Coding, Header};
 use crate::Sample;
@@ -24,7 +24,7 @@ impl<S: ByteSource> PnmRows<S> {
     pub fn open(
         name: &str,
         mut source: S,
-        options: &OpenOptions,
+        options: &FormatOptions,
     ) -> Result<PnmRows<S>, FormatError> {
         let Header { size, pixel, coding } = Header::read(name, &mut source)?;
         let raster = Raster::new(name, size, pixel, options.memory_bytes)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::byte_io::ByteSource;
-use super::super::{FilePosition, FormatError, OpenOptions, Rows};
+use super::super::{FilePosition, FormatError, FormatOptions, Rows};
 use super::directory::TiffDirectory;
 use super::reader::TiffRows;
 use super::tag;
@@ -18,7 +18,7 @@ const COPY_OR_MASK: u64 = 0b101;
 /// The full-size pages of a TIFF, one below the other. One is open at a time.
 pub struct TiffPages<S> {
     name: String,
-    options: OpenOptions,
+    options: FormatOptions,
     /// Offsets of the directories of the pages.
     offsets: Vec<u64>,
     size: (u64, u64),
@@ -66,7 +66,7 @@ impl<S: ByteSource> TiffPages<S> {
         name: &str,
         mut source: S,
         offsets: Vec<u64>,
-        options: &OpenOptions,
+        options: &FormatOptions,
     ) -> Result<TiffPages<S>, FormatError> {
         let mut first = None;
         for (number, offset) in offsets.iter().enumerate() {

@@ -5,7 +5,7 @@ use std::io;
 use super::super::byte_io::ByteSource;
 use super::super::numbers::{Conversion, RowConverter};
 use super::super::raster::{Raster, RasterReader, fitting};
-use super::super::{ByteOrder, FileNumber, FilePixel, FilePosition, FormatError, OpenOptions};
+use super::super::{ByteOrder, FileNumber, FilePixel, FilePosition, FormatError, FormatOptions};
 use super::chunk_decoder::{ChunkCompression, ChunkDecoder, INPUT_BYTES, STATE_BYTES};
 use super::directory::TiffDirectory;
 use super::predictor::Predictor;
@@ -53,7 +53,11 @@ struct ChunkGrid {
 
 impl<S: ByteSource> TiffRows<S> {
     /// Reads the directory of the first page of a TIFF.
-    pub fn open(name: &str, source: S, options: &OpenOptions) -> Result<TiffRows<S>, FormatError> {
+    pub fn open(
+        name: &str,
+        source: S,
+        options: &FormatOptions,
+    ) -> Result<TiffRows<S>, FormatError> {
         TiffRows::page(name, source, None, options)
     }
 
@@ -62,7 +66,7 @@ impl<S: ByteSource> TiffRows<S> {
         name: &str,
         mut source: S,
         offset: Option<u64>,
-        options: &OpenOptions,
+        options: &FormatOptions,
     ) -> Result<TiffRows<S>, FormatError> {
         let memory_bytes = options.memory_bytes;
         let directory = TiffDirectory::read(name, &mut source, offset)?;

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use pario_image::Sample;
-use pario_image::formats::{FormatError, OpenOptions, VolumeSource, read_volume};
+use pario_image::formats::{FormatError, FormatOptions, VolumeSource, read_volume};
 
 use super::picture::{Picture, pixel};
 
@@ -20,7 +20,7 @@ fn saved(descr: &str, order: &str, shape: &str, data: &[u8]) -> Vec<u8> {
 }
 
 fn volume(file: &[u8]) -> Result<VolumeSource, FormatError> {
-    read_volume("a.npy", Cursor::new(file.to_vec()), &OpenOptions::default())
+    read_volume("a.npy", Cursor::new(file.to_vec()), &FormatOptions::default())
 }
 
 #[test]

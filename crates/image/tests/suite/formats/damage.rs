@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Cursor;
 
 use fastrand::Rng;
-use pario_image::formats::{FormatError, OpenOptions, read_volume};
+use pario_image::formats::{FormatError, FormatOptions, read_volume};
 use pario_image::{Pixel, Sample};
 use tempfile::tempdir;
 
@@ -14,7 +14,7 @@ use super::tiff_files::{PLAIN, TiffVariant};
 
 /// Reads all pixels with little memory.
 fn read(bytes: &[u8]) -> Result<Vec<u8>, FormatError> {
-    let options = OpenOptions { memory_bytes: 1 << 20, ..OpenOptions::default() };
+    let options = FormatOptions { memory_bytes: 1 << 20, ..FormatOptions::default() };
     let mut volume = read_volume("damaged", Cursor::new(bytes.to_vec()), &options)?;
     let [width, height, depth] = volume.size();
     let row_bytes = usize::try_from(width).unwrap() * volume.pixel().bytes();

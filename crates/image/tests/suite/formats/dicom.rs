@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use pario_image::formats::{OpenOptions, VolumeSource, open_picture, open_volume};
+use pario_image::formats::{FormatOptions, VolumeSource, open_picture, open_volume};
 use pario_image::{LengthUnit, Sample, ValueUnit, VoxelUnits};
 use tempfile::{TempDir, tempdir};
 
@@ -138,7 +138,7 @@ fn directory(slices: &[Slice]) -> TempDir {
 }
 
 fn open(dir: &TempDir) -> Result<VolumeSource, String> {
-    open_volume(&[dir.path().to_owned()], &OpenOptions::default())
+    open_volume(&[dir.path().to_owned()], &FormatOptions::default())
         .map_err(|error| error.to_string())
 }
 
@@ -227,7 +227,7 @@ fn several_series_are_named_and_one_is_chosen() {
         assert!(error.contains(text), "{error}");
     }
     let choose = |uid: &str| {
-        let options = OpenOptions { series: Some(uid.to_owned()), ..OpenOptions::default() };
+        let options = FormatOptions { series: Some(uid.to_owned()), ..FormatOptions::default() };
         open_volume(&[dir.path().to_owned()], &options)
     };
     assert_eq!(choose("1.2.3").unwrap().size(), [3, 2, 2]);
@@ -291,12 +291,12 @@ fn one_slice_is_a_picture_and_files_that_were_cut_are_errors() {
     let path = dir.path().join("slice.dcm");
     let slice = Slice::at(0.0, 0);
     slice.write(&path);
-    let rows = open_picture(&path, &OpenOptions::default()).unwrap();
+    let rows = open_picture(&path, &FormatOptions::default()).unwrap();
     assert_eq!((rows.size(), rows.pixel()), ((3, 2), pixel(Sample::I16, 1)));
     let bytes = slice.bytes();
     for end in (133..bytes.len()).step_by(7) {
         fs::write(&path, &bytes[..end]).unwrap();
-        let read = open_volume(std::slice::from_ref(&path), &OpenOptions::default())
+        let read = open_volume(std::slice::from_ref(&path), &FormatOptions::default())
             .and_then(|volume| Picture::of(volume.into_rows()));
         assert!(read.is_err(), "{end} of {} bytes", bytes.len());
     }

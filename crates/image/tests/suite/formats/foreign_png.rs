@@ -4,7 +4,7 @@ use std::io::{Cursor, Write};
 
 use flate2::write::ZlibEncoder;
 use flate2::{Compression, Crc};
-use pario_image::formats::{FormatError, OpenOptions, read_picture};
+use pario_image::formats::{FormatError, FormatOptions, read_picture};
 use pario_image::{Pixel, Sample};
 use png::{BitDepth, ColorType, Encoder};
 
@@ -114,7 +114,7 @@ fn interlaced_pictures_are_read_if_they_fit_into_memory() {
         assert_eq!(Picture::parse(&interlaced(&picture)).unwrap(), picture);
     }
     let file = interlaced(&Picture::random((300, 300), Pixel::GREY, 4));
-    let options = OpenOptions { memory_bytes: 80_000, ..OpenOptions::default() };
+    let options = FormatOptions { memory_bytes: 80_000, ..FormatOptions::default() };
     let error = read_picture("laced.png", Cursor::new(file), &options).err().unwrap();
     assert!(matches!(error, FormatError::TooLarge { needed_bytes: 90_000, .. }), "{error}");
     assert!(error.to_string().contains("laced.png: an interlaced picture"), "{error}");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Cursor;
 
-use pario_image::formats::{FormatError, OpenOptions, read_picture};
+use pario_image::formats::{FormatError, FormatOptions, read_picture};
 use pario_image::{Pixel, Sample};
 use proptest::prelude::*;
 use tempfile::tempdir;
@@ -220,7 +220,7 @@ fn unsupported_files_are_named() {
 fn tiles_beyond_memory_are_refused() {
     let variant = TiffVariant { tile: Some((16, 16)), ..PLAIN };
     let file = variant.file(&Picture::random((640, 3), Pixel::GREY, 2));
-    let options = OpenOptions { memory_bytes: 1 << 20, ..OpenOptions::default() };
+    let options = FormatOptions { memory_bytes: 1 << 20, ..FormatOptions::default() };
     let error = read_picture("tiled", Cursor::new(file.clone()), &options).err().unwrap();
     assert!(matches!(error, FormatError::TooLarge { what: "a row of tiles", .. }), "{error}");
     let error = Picture::parse(&with_tag(&file, 322, 0)).unwrap_err();

@@ -7,7 +7,7 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use pario_image::formats::{
-    FormatError, OpenOptions, VolumeSource, create_volume, open_volume, read_volume,
+    FormatError, FormatOptions, VolumeSource, create_volume, open_volume, read_volume,
 };
 use pario_image::{Pixel, Sample};
 use tempfile::tempdir;
@@ -15,7 +15,7 @@ use tempfile::tempdir;
 use super::picture::{Picture, pixel};
 
 fn parse(file: &[u8]) -> Result<VolumeSource, FormatError> {
-    read_volume("volume", Cursor::new(file.to_vec()), &OpenOptions::default())
+    read_volume("volume", Cursor::new(file.to_vec()), &FormatOptions::default())
 }
 
 fn voxels(volume: VolumeSource) -> Result<Vec<u8>, FormatError> {
@@ -23,7 +23,7 @@ fn voxels(volume: VolumeSource) -> Result<Vec<u8>, FormatError> {
 }
 
 fn open(path: &Path) -> Result<VolumeSource, FormatError> {
-    open_volume(&[path.to_owned()], &OpenOptions::default())
+    open_volume(&[path.to_owned()], &FormatOptions::default())
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -178,7 +178,7 @@ fn the_data_may_be_in_another_file() {
         point_to(outside);
         let error = open(&header).unwrap_err();
         assert!(error.to_string().contains("not in the directory of the header"), "{error}");
-        let options = OpenOptions { data_anywhere: true, ..OpenOptions::default() };
+        let options = FormatOptions { data_anywhere: true, ..FormatOptions::default() };
         let volume = open_volume(std::slice::from_ref(&header), &options).unwrap();
         assert_eq!(voxels(volume).unwrap(), data);
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 
 use pario_image::formats::{
-    OpenOptions, PngRows, PngSink, PnmRows, RowSink, Rows, TiffRows, tiff_sink,
+    FormatOptions, PngRows, PngSink, PnmRows, RowSink, Rows, TiffRows, tiff_sink,
 };
 use pario_image::{Pixel, Sample};
 use tiff::decoder::{Decoder, DecodingResult};
@@ -91,7 +91,7 @@ fn check(mut rows: impl Rows, count: u64) {
 fn a_pgm_larger_than_memory() {
     let head = format!("P5\n{WIDTH} {HEIGHT}\n255\n").into_bytes();
     let source = BufReader::new(ComputedSource::new(head, WIDTH * HEIGHT));
-    let rows = PnmRows::open("huge.pgm", source, &OpenOptions::default()).unwrap();
+    let rows = PnmRows::open("huge.pgm", source, &FormatOptions::default()).unwrap();
     assert_eq!(rows.size(), (WIDTH, HEIGHT));
     check(rows, 2_000);
 }
@@ -108,7 +108,7 @@ fn a_tiff_larger_than_memory() {
     let head = tiff_head(Pixel::GREY);
     assert_eq!(head[..4], *b"II*\0");
     let source = BufReader::new(ComputedSource::new(head, WIDTH * HEIGHT));
-    let rows = TiffRows::open("huge.tif", source, &OpenOptions::default()).unwrap();
+    let rows = TiffRows::open("huge.tif", source, &FormatOptions::default()).unwrap();
     assert_eq!(rows.size(), (WIDTH, HEIGHT));
     check(rows, 2_000);
 }
@@ -120,7 +120,7 @@ fn a_tiff_of_4_gib_and_more_is_bigtiff() {
     let head = tiff_head(colour);
     assert_eq!(head[..4], *b"II+\0");
     let source = BufReader::new(ComputedSource::new(head.clone(), data_bytes));
-    let rows = TiffRows::open("huge.tif", source, &OpenOptions::default()).unwrap();
+    let rows = TiffRows::open("huge.tif", source, &FormatOptions::default()).unwrap();
     check(rows, 300);
 
     // Another program finds the last strip, which lies far beyond 4 GiB.
@@ -156,7 +156,7 @@ fn a_tiff_of_one_strip_is_not_read_as_a_whole() {
     head.extend([0; 4]);
     assert_eq!(head.len() as u64, data);
     let source = BufReader::new(ComputedSource::new(head, WIDTH * HEIGHT));
-    check(TiffRows::open("strip.tif", source, &OpenOptions::default()).unwrap(), 2_000);
+    check(TiffRows::open("strip.tif", source, &FormatOptions::default()).unwrap(), 2_000);
 }
 
 /// The start of an output; the rest is only counted.
@@ -215,7 +215,7 @@ fn a_png_larger_than_memory() {
     assert!(taken < MEMORY_KIB, "{taken} KiB were taken");
     drop(sink);
     let file = io::Cursor::new(receiver.recv().unwrap());
-    let rows = PngRows::open("huge.png", file, &OpenOptions::default()).unwrap();
+    let rows = PngRows::open("huge.png", file, &FormatOptions::default()).unwrap();
     assert_eq!(rows.size(), (WIDTH, HEIGHT));
     check(rows, 200);
 }

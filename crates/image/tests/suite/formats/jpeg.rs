@@ -2,7 +2,7 @@
 
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use pario_image::Pixel;
-use pario_image::formats::OpenOptions;
+use pario_image::formats::FormatOptions;
 use pario_image::formats::{FormatError, read_picture, read_volume};
 
 use super::picture::Picture;
@@ -51,7 +51,7 @@ fn a_jpeg_that_was_cut_or_is_too_large_is_refused() {
         let error = Picture::parse(&file[..end]).unwrap_err();
         assert!(error.to_string().contains("picture: "), "{error}");
     }
-    let options = OpenOptions { memory_bytes: 64 * 64, ..OpenOptions::default() };
+    let options = FormatOptions { memory_bytes: 64 * 64, ..FormatOptions::default() };
     let error = read_picture("a.jpg", std::io::Cursor::new(file), &options).err().unwrap();
     assert!(matches!(error, FormatError::TooLarge { .. }), "{error}");
 }
@@ -60,6 +60,6 @@ fn a_jpeg_that_was_cut_or_is_too_large_is_refused() {
 fn a_jpeg_is_a_volume_of_one_plane() {
     let file = encoded(&smooth(Pixel::GREY, 8, 8), false);
     let source = std::io::Cursor::new(file);
-    let volume = read_volume("a.jpg", source, &OpenOptions::default()).unwrap();
+    let volume = read_volume("a.jpg", source, &FormatOptions::default()).unwrap();
     assert_eq!((volume.size(), volume.pixel()), ([8, 8, 1], Pixel::GREY));
 }

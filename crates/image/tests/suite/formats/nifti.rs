@@ -5,7 +5,7 @@ use std::io::{Cursor, Write};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use pario_image::Sample;
-use pario_image::formats::{FormatError, OpenOptions, VolumeSource, read_volume};
+use pario_image::formats::{FormatError, FormatOptions, VolumeSource, read_volume};
 
 use super::picture::{Picture, pixel};
 
@@ -67,7 +67,7 @@ fn packed(file: &[u8]) -> Vec<u8> {
 }
 
 fn volume(file: &[u8]) -> Result<VolumeSource, FormatError> {
-    read_volume("a.nii", Cursor::new(file.to_vec()), &OpenOptions::default())
+    read_volume("a.nii", Cursor::new(file.to_vec()), &FormatOptions::default())
 }
 
 fn values(volume: VolumeSource) -> Vec<f64> {

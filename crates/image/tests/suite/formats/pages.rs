@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use pario_image::Sample;
-use pario_image::formats::{FormatError, OpenOptions, VolumeSource, read_volume};
+use pario_image::formats::{FormatError, FormatOptions, VolumeSource, read_volume};
 use tiff::encoder::TiffEncoder;
 use tiff::encoder::colortype::{Gray8, Gray32, Gray64Float, GrayI16};
 use tiff::tags::Tag;
@@ -11,7 +11,7 @@ use tiff::tags::Tag;
 use super::picture::{Picture, pixel};
 
 fn volume(file: &[u8]) -> Result<VolumeSource, FormatError> {
-    read_volume("pages.tif", Cursor::new(file.to_vec()), &OpenOptions::default())
+    read_volume("pages.tif", Cursor::new(file.to_vec()), &FormatOptions::default())
 }
 
 fn pages(depth: i16) -> Vec<u8> {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fastrand::Rng;
 use pario_image::formats::{
-    FormatError, OpenOptions, Rows, create_picture, open_picture, read_picture,
+    FormatError, FormatOptions, Rows, create_picture, open_picture, read_picture,
 };
 use pario_image::{Pixel, Sample};
 
@@ -56,12 +56,12 @@ impl Picture {
     }
 
     pub fn read(path: &Path) -> Result<Picture, FormatError> {
-        Picture::of(open_picture(path, &OpenOptions::default())?)
+        Picture::of(open_picture(path, &FormatOptions::default())?)
     }
 
     pub fn parse(bytes: &[u8]) -> Result<Picture, FormatError> {
         let source = Cursor::new(bytes.to_vec());
-        Picture::of(read_picture("picture", source, &OpenOptions::default())?)
+        Picture::of(read_picture("picture", source, &FormatOptions::default())?)
     }
 }
 

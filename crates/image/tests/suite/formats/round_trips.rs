@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Seek, SeekFrom, Write};
 
 use pario_image::formats::{
-    ByteOrder, FormatError, OpenOptions, PngSink, PnmKind, PnmSink, RawLayout, RawSink, RowSink,
+    ByteOrder, FormatError, FormatOptions, PngSink, PnmKind, PnmSink, RawLayout, RawSink, RowSink,
     VolumeSource, create_picture, nrrd_sink, tiff_sink,
 };
 use pario_image::{Pixel, Sample};
@@ -74,7 +74,7 @@ proptest! {
             let order = if big { ByteOrder::Big } else { ByteOrder::Little };
             let size = [size.0, size.1, size.2];
             let layout = RawLayout { size, pixel: pixel.into(), order, skip_bytes };
-            let options = OpenOptions::default();
+            let options = FormatOptions::default();
             let volume = VolumeSource::raw(&path, &layout, [1.0; 3], &options).unwrap();
             prop_assert_eq!(volume.size(), size);
             prop_assert!(Picture::of(volume.into_rows()).unwrap() == picture);

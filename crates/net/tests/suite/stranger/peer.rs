@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::time::Instant;
 
 use pario_net::wire::{
-    CONTROL_CHANNEL, Frame, Limits, PACKET_HEADER_BYTES, PacketHeader, begin_frame, end_frame,
+    CONTROL_CHANNEL, Frame, PACKET_HEADER_BYTES, PacketHeader, WireLimits, begin_frame, end_frame,
 };
 use pario_net::{Address, Assembler, SpaceId};
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ impl<S: Read + Write> RawPeer<S> {
     /// Finishes the handshake as a space without a key.
     pub fn come_in(mut stream: S) -> Self {
         come_in(&mut stream);
-        let assembler = Assembler::new(Limits::default());
+        let assembler = Assembler::new(WireLimits::default());
         Self { stream, assembler, requests: 0, came: Vec::new() }
     }
 
@@ -67,7 +67,7 @@ impl<S: Read + Write> RawPeer<S> {
         let mut hello = HELLO;
         hello[12..28].copy_from_slice(id.as_bytes());
         come_in_with(&mut stream, &hello);
-        let assembler = Assembler::new(Limits::default());
+        let assembler = Assembler::new(WireLimits::default());
         Self { stream, assembler, requests: 0, came: Vec::new() }
     }
 
@@ -137,7 +137,7 @@ impl<S: Read + Write> RawPeer<S> {
         for packet in self.assembler.feed(&bytes[..count]).unwrap() {
             let mut at = 0;
             for _ in 0..packet.frame_count {
-                let frame = Frame::read(&packet.inline, at, &Limits::default()).unwrap();
+                let frame = Frame::read(&packet.inline, at, &WireLimits::default()).unwrap();
                 let head = &packet.inline[frame.head_start..frame.head_end];
                 self.came.push((frame.channel, head.to_vec()));
                 at = frame.end;
@@ -163,7 +163,7 @@ pub fn packet(channel: u32, heads: &[&[u8]]) -> Vec<u8> {
         let at = begin_frame(&mut bytes);
         bytes.extend_from_slice(head);
         let none = std::iter::empty::<&[u8]>();
-        end_frame(&mut bytes, at, channel, none, &Limits::default()).unwrap();
+        end_frame(&mut bytes, at, channel, none, &WireLimits::default()).unwrap();
     }
     let header = PacketHeader {
         inline_len: bytes.len() - PACKET_HEADER_BYTES,

@@ -15,7 +15,7 @@ use pario_server::NodeProtocol;
 
 /// A connection to one node.
 pub struct RawClient {
-    asker: RpcClient<NodeProtocol>,
+    rpc_client: RpcClient<NodeProtocol>,
     _space: Space,
 }
 
@@ -30,8 +30,8 @@ impl RawClient {
             .key(Key::from_hex(&key).unwrap())
             .build()
             .unwrap();
-        let asker = RpcClient::open(&space, "requests", Duration::from_secs(10)).unwrap();
-        let client = Self { asker, _space: space };
+        let rpc_client = RpcClient::open(&space, "requests", Duration::from_secs(10)).unwrap();
+        let client = Self { rpc_client, _space: space };
         let identity = Identity { uid, gids: vec![uid] };
         let (version, client_name) = (PROTOCOL_VERSION, name.to_owned());
         let peer = if name.starts_with("node ") { PeerKind::Node } else { PeerKind::Client };
@@ -45,7 +45,7 @@ impl RawClient {
     }
 
     pub fn ask_with(&self, request: Request, data: Vec<Bulk>) -> Result<Reply, Failure> {
-        self.asker.start(RequestMessage { request, data }).unwrap().wait().unwrap().result
+        self.rpc_client.start(RequestMessage { request, data }).unwrap().wait().unwrap().result
     }
 
     pub fn open(&self, path: &str, access: Access) -> Result<Opened, Failure> {

@@ -49,7 +49,7 @@ pub(super) fn volume_offsets(subfiles: u32) -> (u32, u32) {
     for (place, &first) in offsets.iter().enumerate() {
         for &second in &offsets[place..] {
             let (row, plane) = (first.min(second), first.max(second));
-            let Slice { small, large, area, .. } = slices.of_pair(row, plane);
+            let SliceSpread { small, large, area, .. } = slices.of_pair(row, plane);
             // Small windows in slices are among all boxes, so they bound the score from below.
             if (small, large, Reverse(area), row, plane) >= best {
                 continue;
@@ -98,12 +98,12 @@ fn candidates(subfiles: u32) -> Vec<u32> {
 /// divided by the row offset.
 struct Slices {
     subfiles: u64,
-    by_offset: Vec<Slice>,
+    by_offset: Vec<SliceSpread>,
 }
 
 /// How the windows of some slices are spread.
 #[derive(Clone, Copy)]
-struct Slice {
+struct SliceSpread {
     /// The unevenness of windows no larger than those of a volume.
     small: Unevenness,
     /// The unevenness of windows no larger than those of an image.
@@ -117,10 +117,11 @@ struct Slice {
 impl Slices {
     fn new(subfiles: u32, scorer: &mut Scorer) -> Slices {
         let subfiles_wide = u64::from(subfiles);
-        let unfit = Slice { small: Unevenness::MAX, large: Unevenness::MAX, area: 0, inverse: 0 };
+        let unfit =
+            SliceSpread { small: Unevenness::MAX, large: Unevenness::MAX, area: 0, inverse: 0 };
         let mut by_offset = vec![unfit; subfiles as usize / 2 + 1];
         for offset in candidates(subfiles) {
-            by_offset[offset as usize] = Slice {
+            by_offset[offset as usize] = SliceSpread {
                 small: scorer.windows(offset, VOLUME_WINDOW_SIDE),
                 large: scorer.windows(offset, IMAGE_WINDOW_SIDE),
                 area: clash::clash_area(subfiles_wide, u64::from(offset), 0),
@@ -132,16 +133,16 @@ impl Slices {
 
     /// The slices of a pair of offsets in all three directions together.
     #[expect(clippy::cast_possible_truncation, reason = "a residue of at most 1,024 subfiles")]
-    fn of_pair(&self, row: u32, plane: u32) -> Slice {
+    fn of_pair(&self, row: u32, plane: u32) -> SliceSpread {
         let (along_x_y, along_x_z) = (self.by_offset[row as usize], self.by_offset[plane as usize]);
         let quotient = folded(u64::from(plane) * along_x_y.inverse % self.subfiles, self.subfiles);
         along_x_y.joined(along_x_z).joined(self.by_offset[quotient as usize])
     }
 }
 
-impl Slice {
-    fn joined(self, other: Slice) -> Slice {
-        Slice {
+impl SliceSpread {
+    fn joined(self, other: SliceSpread) -> SliceSpread {
+        SliceSpread {
             small: self.small.joined(other.small),
             large: self.large.joined(other.large),
             area: self.area.min(other.area),

@@ -22,8 +22,8 @@ pub(crate) enum Step {
 }
 
 /// A request in progress.
-pub(crate) enum Operation {
-    Extent(ExtentOperation),
+pub(crate) enum RequestState {
+    Extent(ExtentRequestState),
     ReadFlat(Arc<OpenFlatFile>),
     WriteFlat(Arc<OpenFlatFile>),
     Sync,
@@ -31,12 +31,12 @@ pub(crate) enum Operation {
     Finished,
 }
 
-pub(crate) struct ExtentOperation {
+pub(crate) struct ExtentRequestState {
     file: Arc<OpenExtentFile>,
     index: u64,
     caching: Caching,
     action: ExtentAction,
-    stage: Stage,
+    stage: ExtentStage,
 }
 
 enum ExtentAction {
@@ -45,7 +45,7 @@ enum ExtentAction {
     Delete,
 }
 
-enum Stage {
+enum ExtentStage {
     Finding,
     LoadingPage(MissingPage),
     Reading(ExtentEntry),
@@ -54,23 +54,23 @@ enum Stage {
     Writing(Reservation, ExtentEntry),
 }
 
-impl Operation {
-    /// Begins a request; returns the operation and its first step.
+impl RequestState {
+    /// Begins a request; returns its state and its first step.
     pub(crate) fn begin(request: Request) -> (Self, Step) {
         match request {
             Request::ReadExtent { file, index, caching } => {
                 let action = ExtentAction::Read { failed: None };
-                ExtentOperation::begin(file.inner, index, caching, action)
+                ExtentRequestState::begin(file.inner, index, caching, action)
             }
             Request::WriteExtent { file, index, extent, caching } => {
                 let action = ExtentAction::Write {
                     extent: Some(extent),
                     attempts: ReserveAttempts::default(),
                 };
-                ExtentOperation::begin(file.inner, index, caching, action)
+                ExtentRequestState::begin(file.inner, index, caching, action)
             }
             Request::DeleteExtent { file, index } => {
-                ExtentOperation::begin(file.inner, index, Caching::Use, ExtentAction::Delete)
+                ExtentRequestState::begin(file.inner, index, Caching::Use, ExtentAction::Delete)
             }
             Request::SyncExtents { file } => {
                 (Self::Sync, Step::Io(Io::Task(Box::new(move || file.sync()))))
@@ -107,9 +107,7 @@ impl Operation {
     /// Continues with the result of the last step.
     pub(crate) fn resume(&mut self, done: IoDone) -> Step {
         match (self, done) {
-            (Self::Extent(operation), IoDone::Moved(moved, buffer)) => {
-                operation.resume(moved, buffer)
-            }
+            (Self::Extent(state), IoDone::Moved(moved, buffer)) => state.resume(moved, buffer),
             (Self::ReadFlat(file), IoDone::Moved(moved, buffer)) => Step::Done(match moved {
                 Ok(len) => Ok(Reply::Read { buffer, len }),
                 Err(error) => Err(file.context.io(error, "read")),
@@ -118,7 +116,7 @@ impl Operation {
                 Ok(_) => Ok(Reply::Written),
                 Err(error) => Err(file.context.io(error, "write to")),
             }),
-            (Self::Extent(operation), IoDone::Ran(ran)) => operation.unblocked(ran),
+            (Self::Extent(state), IoDone::Ran(ran)) => state.unblocked(ran),
             (Self::Sync, IoDone::Ran(ran)) => Step::Done(ran.map(|()| Reply::Synced)),
             _ => unreachable!("an engine returns the result of the operation that it was given"),
         }
@@ -131,32 +129,34 @@ impl From<Result<Io, StoreError>> for Step {
     }
 }
 
-impl ExtentOperation {
+impl ExtentRequestState {
     fn begin(
         file: Arc<OpenExtentFile>,
         index: u64,
         caching: Caching,
         action: ExtentAction,
-    ) -> (Operation, Step) {
+    ) -> (RequestState, Step) {
         if let Err(error) = OpenExtentFile::check_index(index) {
-            return (Operation::Finished, Step::Done(Err(error)));
+            return (RequestState::Finished, Step::Done(Err(error)));
         }
-        let mut operation = Self { file, index, caching, action, stage: Stage::Finding };
-        let step = operation.find();
-        (Operation::Extent(operation), step)
+        let mut state = Self { file, index, caching, action, stage: ExtentStage::Finding };
+        let step = state.find();
+        (RequestState::Extent(state), step)
     }
 
     fn resume(&mut self, moved: std::io::Result<usize>, buffer: Buffer) -> Step {
-        match std::mem::replace(&mut self.stage, Stage::Finding) {
-            Stage::LoadingPage(wanted) => match self.page_loaded(wanted, moved, &buffer) {
+        match std::mem::replace(&mut self.stage, ExtentStage::Finding) {
+            ExtentStage::LoadingPage(wanted) => match self.page_loaded(wanted, moved, &buffer) {
                 Ok(()) => self.find(),
                 Err(error) => Step::Done(Err(error)),
             },
-            Stage::Reading(entry) => self.was_read(entry, moved, buffer),
-            Stage::Writing(reservation, entry) => {
+            ExtentStage::Reading(entry) => self.was_read(entry, moved, buffer),
+            ExtentStage::Writing(reservation, entry) => {
                 Step::Done(self.was_written(&reservation, entry, moved, buffer))
             }
-            Stage::Finding | Stage::Blocked => unreachable!("these stages move no bytes"),
+            ExtentStage::Finding | ExtentStage::Blocked => {
+                unreachable!("these stages move no bytes")
+            }
         }
     }
 
@@ -166,7 +166,7 @@ impl ExtentOperation {
             Ok(IndexLookup::At(entry)) => Some(entry),
             Ok(IndexLookup::Absent) => None,
             Ok(IndexLookup::NeedsPage(wanted)) => {
-                self.stage = Stage::LoadingPage(wanted);
+                self.stage = ExtentStage::LoadingPage(wanted);
                 let buffer = self.file.pool.get(PAGE_BYTES);
                 let (file, position) = (self.file.index_file.clone(), wanted.position());
                 return Step::Io(Io::Read { file, position, buffer, len: PAGE_BYTES });
@@ -217,7 +217,7 @@ impl ExtentOperation {
         if let Some(extent) = self.file.cached(entry, self.caching) {
             return Step::Done(Ok(Reply::Extent(Some(extent))));
         }
-        self.stage = Stage::Reading(entry);
+        self.stage = ExtentStage::Reading(entry);
         let len = self.file.disk_bytes(entry.payload_bytes());
         let buffer = self.file.pool.get(len);
         let position = self.file.byte_position(entry.position);
@@ -259,7 +259,7 @@ impl ExtentOperation {
         };
         let mut extent = extent.take().expect("written once");
         let entry = self.file.seal(&reservation, &mut extent);
-        self.stage = Stage::Writing(reservation, entry);
+        self.stage = ExtentStage::Writing(reservation, entry);
         let len = self.file.disk_bytes(entry.payload_bytes());
         let position = self.file.byte_position(entry.position);
         let buffer = extent.into_buffer();
@@ -268,13 +268,13 @@ impl ExtentOperation {
 
     /// Lets the engine wait for the prerequisite of a write, while the queue continues with others.
     fn wait_for(&mut self, prerequisite: Prerequisite) -> Step {
-        self.stage = Stage::Blocked;
+        self.stage = ExtentStage::Blocked;
         let file = self.file.clone();
         Step::Io(Io::Task(Box::new(move || file.satisfy(prerequisite))))
     }
 
     fn unblocked(&mut self, made: Result<(), StoreError>) -> Step {
-        self.stage = Stage::Finding;
+        self.stage = ExtentStage::Finding;
         match made {
             Ok(()) => self.find(),
             Err(error) => Step::Done(Err(error)),
