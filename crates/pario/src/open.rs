@@ -224,23 +224,24 @@ impl<'c> OpenOptions<'c> {
         };
         let is_created = opened.is_created;
         let file = File::new(self.cluster, path, access, opened);
+        self.prepare(&file, is_created)?;
+        Ok(file)
+    }
+
+    /// Prepares a file that was opened: makes it atomic, and empties it, if the options say so.
+    pub(crate) fn prepare(&self, file: &File, is_created: bool) -> Result<(), Error> {
         if self.is_atomic || self.is_append {
             file.open_atomically(self.is_append)?;
         }
         if self.is_truncate && !is_created {
             file.empty()?;
         }
-        Ok(file)
+        Ok(())
     }
 
     /// The cluster that the file is in.
     pub(crate) fn cluster(&self) -> &Cluster {
         self.cluster
-    }
-
-    /// Whether a file that exists is emptied.
-    pub(crate) fn is_truncate(&self) -> bool {
-        self.is_truncate
     }
 
     /// The access that is requested; fails if it contradicts the other options.

@@ -34,8 +34,7 @@ static void overwrite(int fd, char letter, int rounds) {
 static void record(char *line, char letter, int number) {
   memset(line, letter, RECORD);
   line[RECORD - 1] = '\n';
-  snprintf(line + 1, 7, "%05d", number);
-  line[6] = letter;
+  for (int digit = 5; digit > 0; digit--, number /= 10) line[digit] = (char)('0' + number % 10);
 }
 
 static void append(int fd, char letter, int count) {

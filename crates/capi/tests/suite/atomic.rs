@@ -91,7 +91,7 @@ fn with_each_program(test: impl Fn(&Site, &Program<'_>)) {
 fn no_read_mixes_two_writers_that_opened_the_file_each_for_itself() {
     with_each_program(|site, program| {
         let writers = ["a", "b", "c"];
-        let command = |writer| program.alone(&["overwrite", "/pfs/state", writer, "30"]);
+        let command = |writer| program.alone(&["overwrite", "/pfs/state", writer, "100"]);
         run_all(site, writers.map(command).into());
         let content = site.content("/pfs/state");
         assert_eq!(content, [content[0]].repeat(300_000));

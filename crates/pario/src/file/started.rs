@@ -147,7 +147,7 @@ impl File {
         let bytes = Bulk::from(bytes.into());
         self.check_started(bytes.len(), offset)?;
         if self.is_atomic() {
-            return Ok(Pending::ready(self.write_at(&bytes, offset)));
+            return self.write_at(&bytes, offset).map(|()| Pending::ready(Ok(())));
         }
         let grant = self.fresh_grant()?;
         self.note_write();

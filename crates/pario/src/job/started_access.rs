@@ -106,7 +106,7 @@ impl SharedFile {
     pub fn start_write(&self, bytes: impl Into<Bytes>) -> Result<Pending<()>, Error> {
         let bytes = bytes.into();
         if let Some(appended) = self.inner.append_private(&bytes) {
-            return Ok(Pending::ready(appended));
+            return appended.map(|()| Pending::ready(Ok(())));
         }
         let target = self.inner.place_access(self.inner.write_of(bytes.len()))?;
         self.submit(|slot| StartedAccess::Write { target, bytes, slot })

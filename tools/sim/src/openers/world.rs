@@ -198,7 +198,6 @@ impl World {
 
     /// A process takes the next reply.
     fn receive_reply(&mut self, number: usize) -> Result<bool> {
-        let now_ms = self.clock_ms;
         let process = &mut self.processes[number];
         if !process.is_running() {
             return Ok(false);
