@@ -45,6 +45,8 @@ struct Performance {
     /// Whether the access may mix with others: its process was stopped for too long, or the home
     /// node was restarted.
     is_exempt: bool,
+    /// Whether it has begun during such an access, whose bytes it may find in part.
+    is_disturbed: bool,
 }
 
 impl AccessKind {
@@ -71,6 +73,7 @@ impl File {
             let may_mix = other.is_exempt || !other.bytes.clashes(&bytes);
             ensure!(may_mix, "{kind:?} of process {process} begins during {other:?}");
         }
+        let is_disturbed = self.under_way.iter().any(|other| other.bytes.clashes(&bytes));
         self.writes += 1;
         let left = match kind {
             AccessKind::Measure | AccessKind::SetLen(_) => Vec::new(),
@@ -92,6 +95,7 @@ impl File {
             found: Vec::new(),
             left,
             is_exempt: false,
+            is_disturbed,
         });
         Ok(())
     }
@@ -128,7 +132,7 @@ impl File {
         if let AccessKind::SetLen(len) = done.kind {
             self.bytes.resize(to_usize(len), 0);
         }
-        if done.is_exempt {
+        if done.is_exempt || done.is_disturbed {
             return Ok(());
         }
         match done.kind {
