@@ -285,7 +285,7 @@ fn waits_for_atomic_access_are_told() {
     let connect = || Cluster::connect(&sandbox.file("data").display().to_string()).unwrap();
     let clusters = [connect(), connect()];
     let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for cluster in &clusters {
             let is_over = &is_over;
             scope.spawn(move || {

@@ -33,6 +33,8 @@ enum ClaimStage {
     Asked,
     /// Under way under the delegation.
     Delegated,
+    /// Claimed at the home node, and not under way yet.
+    Granted,
     /// Under way, and claimed at the home node.
     AtHome,
 }
@@ -67,7 +69,8 @@ impl OpenerClaims {
     /// Returns what an access does next.
     pub fn step(&mut self, number: u64, now_ms: u64) -> ClaimStep {
         let Some(index) = self.index_of(number) else { return ClaimStep::Go };
-        if self.claims[index].stage == ClaimStage::AtHome {
+        if matches!(self.claims[index].stage, ClaimStage::Granted | ClaimStage::AtHome) {
+            self.claims[index].stage = ClaimStage::AtHome;
             return ClaimStep::Go;
         }
         let bytes = self.claims[index].bytes;
@@ -90,7 +93,7 @@ impl OpenerClaims {
         if outcome == AtomicOutcome::AtHome
             && let Some(index) = self.index_of(number)
         {
-            self.claims[index].stage = ClaimStage::AtHome;
+            self.claims[index].stage = ClaimStage::Granted;
         }
         delegation
     }
@@ -137,7 +140,7 @@ impl OpenerClaims {
     /// Ends an access. Returns whether the home node has a claim for it.
     pub fn remove(&mut self, number: u64) -> bool {
         let Some(index) = self.index_of(number) else { return false };
-        self.claims.remove(index).stage == ClaimStage::AtHome
+        matches!(self.claims.remove(index).stage, ClaimStage::Granted | ClaimStage::AtHome)
     }
 
     /// Forgets what the home node has granted: the connection to it is lost. It numbers delegations
@@ -146,10 +149,12 @@ impl OpenerClaims {
         self.lease = None;
         self.first_valid = 0;
         for claim in &mut self.claims {
-            // An access that is under way stays so.
-            if claim.stage == ClaimStage::AtHome {
-                claim.stage = ClaimStage::Delegated;
-            }
+            claim.stage = match claim.stage {
+                ClaimStage::Granted => ClaimStage::Queued,
+                // An access that is under way stays so.
+                ClaimStage::AtHome => ClaimStage::Delegated,
+                stage => stage,
+            };
         }
     }
 
@@ -219,6 +224,12 @@ mod tests {
         let one = claims.add(write(0, 10));
         assert_eq!(claims.step(one, 0), ClaimStep::Ask);
         claims.answered(one, AtomicOutcome::AtHome, 0);
+        claims.lose_home();
+        assert_eq!(claims.step(one, 0), ClaimStep::Ask, "it had not begun");
+        claims.answered(one, AtomicOutcome::AtHome, 0);
+        assert_eq!(claims.step(one, 0), ClaimStep::Go);
+        claims.lose_home();
+        assert_eq!(claims.report_under_way(), [(one, write(0, 10))]);
         claims.lose_home();
         assert!(!claims.remove(one));
         claims.opened(DELEGATED, 0);
