@@ -16,7 +16,7 @@
 #include "pfslib_errno.h"
 
 /* Modes: which pointer an access uses, and in which order accesses happen. */
-#define M_UNIX 0   /* private pointer; overlapping accesses are atomic */
+#define M_UNIX 0   /* private pointer; overlapping accesses of any processes are atomic */
 #define M_LOG 1    /* shared pointer, in order of arrival */
 #define M_SYNC 2   /* shared pointer, in order of ranks, any sizes */
 #define M_RECORD 3 /* private pointer; records of one size, interleaved by rank */

@@ -27,8 +27,6 @@ pub struct DescriptorEntry {
     pub flags: c_int,
     /// The processes that share it.
     pub files: JobFiles,
-    /// The end of this process' last append while the file was its own.
-    pub appended: Mutex<u64>,
     /// Whether a request was started: the first one creates a thread.
     has_started: AtomicBool,
     handle: RwLock<Option<FileHandle>>,
@@ -129,8 +127,8 @@ impl DescriptorEntry {
     /// Creates the entry of a file that was opened.
     pub fn new(path: String, flags: c_int, files: JobFiles, handle: FileHandle) -> Self {
         let handle = RwLock::new(Some(handle));
-        let (appended, has_started) = (Mutex::default(), AtomicBool::new(false));
-        Self { path, flags, files, appended, has_started, handle }
+        let has_started = AtomicBool::new(false);
+        Self { path, flags, files, has_started, handle }
     }
 
     /// Returns how the file is open. Fails while it is being closed.

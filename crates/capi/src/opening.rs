@@ -104,14 +104,14 @@ fn open_shared(
 ) -> CallResult<c_int> {
     check_flags(&path, flags, is_single)?;
     let openers = if is_single { process::current()?.single_files.clone() } else { files.clone() };
-    // A process that is alone finds the end of the file itself at each append: a job of one knows
-    // no appends of others.
-    let wanted = if is_single { flags & !libc::O_APPEND } else { flags };
     let mode = mode & !umask();
-    let file = match flags & libc::O_TMPFILE == libc::O_TMPFILE {
+    let open = || match flags & libc::O_TMPFILE == libc::O_TMPFILE {
         true => open_unnamed(&path, flags, mode, &openers, io_mode),
-        false => open_in_cluster(&path, wanted, mode, &openers, io_mode),
+        false => open_in_cluster(&path, flags, mode, &openers, io_mode),
     };
+    // The open may connect to the home node of the file, which starts threads. It waits for another
+    // process for two seconds at most.
+    let file = if is_single { process::with_signals_blocked(open) } else { open() };
     let file = Arc::new(file.in_call(ErrnoContext::Open)?);
     descriptors::add(DescriptorEntry::new(path, flags, files, FileHandle { file, is_single }))
 }
@@ -184,7 +184,7 @@ fn open_unnamed(
     // The keys of a `RandomState` are random.
     let number = RandomState::new().build_hasher().finish();
     let path = format!("{}/.unnamed-{number:016x}", directory.trim_end_matches('/'));
-    let access = flags & (libc::O_ACCMODE | libc::O_SYNC);
+    let access = flags & (libc::O_ACCMODE | libc::O_APPEND | libc::O_SYNC);
     let options = libc::O_CREAT | libc::O_EXCL;
     let file = open_in_cluster(&path, access | options, mode, files, io_mode)?;
     cluster.remove(&path)?;

@@ -134,7 +134,7 @@ pub unsafe extern "C" fn pario_pread(
         let file = open.file()?;
         // SAFETY: the caller guarantees it.
         let mut to = unsafe { CallerBuffers::single(buffer, bytes) }?;
-        let read = to.fill(|to| file.file().read_at(to, offset));
+        let read = to.fill(|to| file.read_at(to, offset));
         read.in_call(ErrnoContext::Transfer).and_then(size)
     })
 }
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn pario_pwrite(
         let offset = u64::try_from(offset).map_err(|_| negative(&open, "offset", offset))?;
         // SAFETY: the caller guarantees it.
         let from = unsafe { CallerBuffers::single(buffer.cast_mut(), bytes) }?;
-        let written = open.file()?.file().write_at(&from.gather(), offset);
+        let written = open.file()?.write_at(&from.gather(), offset);
         written.in_call(ErrnoContext::Transfer).and_then(|()| size(bytes))
     })
 }

@@ -155,10 +155,11 @@ impl ProcessState {
 fn connect(host: &str) -> CallResult<Cluster> {
     register_fork_handler();
     let is_address = host.contains([':', '/', '=']);
-    let connected =
-        with_signals_blocked(
-            || if is_address { Cluster::connect(host) } else { Cluster::from_env() },
-        );
+    let connected = with_signals_blocked(|| {
+        let cluster = if is_address { Cluster::connect(host) } else { Cluster::from_env() }?;
+        cluster.start_callback_thread()?;
+        Ok::<Cluster, pario::Error>(cluster)
+    });
     connected.in_call(ErrnoContext::Open)
 }
 

@@ -111,10 +111,8 @@ pub fn read(open: &DescriptorEntry, mut to: CallerBuffers) -> CallResult<usize> 
 /// Writes everything at the position that the mode gives.
 pub fn write(open: &DescriptorEntry, from: &CallerBuffers) -> CallResult<usize> {
     check_access(open, true)?;
-    let file = write_at_position(open, from.len(), |file| {
-        file.write(&from.gather())?;
-        Ok(file)
-    })?;
+    let file = open.file()?;
+    file.write(&from.gather()).in_call(ErrnoContext::Transfer)?;
     if open.flags & (libc::O_SYNC | libc::O_DSYNC) != 0 {
         file.sync().in_call(ErrnoContext::Transfer)?;
     }
@@ -136,27 +134,9 @@ pub fn start_read(open: &DescriptorEntry, to: CallerBuffers) -> CallResult<Start
 /// Starts a write at the position that the mode gives.
 pub fn start_write(open: &DescriptorEntry, from: CallerBuffers) -> CallResult<StartedIo> {
     check_access(open, true)?;
-    write_at_position(open, from.len(), |file| open.start_request(|| file.start_write(from)))
-        .map(StartedIo::Write)
-}
-
-/// Runs a write. An append to a file that only this process has open goes to the current end of the
-/// file, after this process' earlier appends.
-fn write_at_position<T>(
-    open: &DescriptorEntry,
-    len: usize,
-    write: impl FnOnce(Arc<SharedFile>) -> Result<T, Error>,
-) -> CallResult<T> {
-    let FileHandle { file, is_single } = open.handle()?;
-    if !is_single || open.flags & libc::O_APPEND == 0 {
-        return write(file).in_call(ErrnoContext::Transfer);
-    }
-    let mut appended = open.appended.lock();
-    let end = file.len().in_call(ErrnoContext::Transfer)?.max(*appended);
-    file.seek(SeekFrom::Start(end)).in_call(ErrnoContext::Transfer)?;
-    let written = write(file).in_call(ErrnoContext::Transfer)?;
-    *appended = end + len as u64;
-    Ok(written)
+    let file = open.file()?;
+    let started = open.start_request(|| file.start_write(from));
+    started.map(StartedIo::Write).in_call(ErrnoContext::Transfer)
 }
 
 /// Fails if the file was not opened for the access.

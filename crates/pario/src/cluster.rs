@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use pario_net::{Address, DescriptorClient, Key, User};
 use pario_proto::{
-    CheckReport, CheckRequest, ClusterMap, DiskId, Failure, FilePath, Identity, JobStatus,
-    LockWait, NamespaceRequest, NodeStatus, Reply, Request,
+    AtomicWait, CheckReport, CheckRequest, ClusterMap, DiskId, Failure, FilePath, Identity,
+    JobStatus, LockWait, NamespaceRequest, NodeStatus, Reply, Request,
 };
 #[cfg(feature = "embedded")]
 use pario_server::MissingNamespace;
@@ -52,6 +52,8 @@ pub(crate) struct Shared {
     traffic: Mutex<HashMap<usize, Arc<crate::file::TrafficTable>>>,
     /// The number of waits for locks that this process has started.
     pub(crate) lock_waits: AtomicU64,
+    /// This process as an opener of files with atomic access.
+    pub(crate) openers: crate::file::atomic::Openers,
     /// The number of processing calls that this process has made.
     pub(crate) calls: AtomicU64,
     /// The node in this process, if the cluster is embedded. Dropped last.
@@ -276,6 +278,7 @@ impl Cluster {
             jobs: Mutex::default(),
             traffic: Mutex::default(),
             lock_waits: AtomicU64::new(0),
+            openers: crate::file::atomic::Openers::default(),
             calls: AtomicU64::new(0),
             #[cfg(feature = "embedded")]
             embedded,
@@ -374,6 +377,23 @@ impl Cluster {
         }
     }
 
+    /// Returns, for each node in the order of the map, the processes that wait there for atomic
+    /// access to files whose home it is, longest wait first: for bytes that others use, or until
+    /// others give a delegation back. Those of this user, or of all users if this user runs the
+    /// nodes. A node that does not answer in time is an error for itself only.
+    pub fn atomic_waits(&self, within: Duration) -> Vec<(String, Result<Vec<AtomicWait>, Error>)> {
+        let names = self.map().nodes.into_iter().map(|node| node.name).enumerate();
+        let ask = |(number, name): (usize, String)| {
+            let reply = self.shared.node(number).call_within(Request::AtomicWaits, within);
+            let waits = reply.and_then(|reply| match reply {
+                Reply::AtomicWaits(waits) => Ok(waits),
+                _ => Err(strange(&name)),
+            });
+            (name, waits)
+        };
+        names.map(ask).collect()
+    }
+
     /// Ends the coordination of jobs: collective calls that wait for other ranks fail, and shared
     /// files must be opened again. Concerns the given files; without any, all files and the jobs
     /// themselves. Concerns the jobs of this user, or of all users if this user runs the node.
@@ -432,6 +452,15 @@ impl Cluster {
         Ok(stopped)
     }
 
+    /// Starts the thread that takes the news of the interface node, so that the caller chooses its
+    /// signal mask. Otherwise the first open of a file with atomic access starts it.
+    #[doc(hidden)]
+    pub fn start_callback_thread(&self) -> Result<(), Error> {
+        let asked = self.shared.interface().start(Request::Map, Vec::new())?;
+        asked.pending.then(|_| {});
+        Ok(())
+    }
+
     /// Calls the interface node.
     pub(crate) fn names(&self, request: NamespaceRequest) -> Result<Reply, Error> {
         self.shared.interface().call(Request::Namespace(request))
@@ -452,6 +481,11 @@ impl Shared {
     /// The connection to a node.
     pub fn node(&self, number: usize) -> Arc<Connection> {
         self.nodes.read()[number].clone()
+    }
+
+    /// The number of nodes.
+    pub fn node_count(&self) -> usize {
+        self.nodes.read().len()
     }
 
     /// The connection to the interface node.

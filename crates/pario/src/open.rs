@@ -37,6 +37,8 @@ pub struct OpenOptions<'c> {
     is_new: bool,
     has_parents: bool,
     is_truncate: bool,
+    is_atomic: bool,
+    is_append: bool,
     mode: u32,
     unit_bytes: Option<u64>,
     disks: DiskSelection,
@@ -61,6 +63,8 @@ impl<'c> OpenOptions<'c> {
             is_new: false,
             has_parents: false,
             is_truncate: false,
+            is_atomic: false,
+            is_append: false,
             mode: 0o644,
             unit_bytes: None,
             disks: DiskSelection::All,
@@ -114,6 +118,53 @@ impl<'c> OpenOptions<'c> {
     /// Empties a file that exists.
     pub fn truncate(mut self, yes: bool) -> Self {
         self.is_truncate = yes;
+        self
+    }
+
+    /// Makes all accesses through the file atomic. Accesses of all processes that have opened the
+    /// file in this way, or in mode M_UNIX, never mix: a read returns what one or the other of two
+    /// writes has left, and never parts of both. Accesses through files that were opened otherwise
+    /// may mix with them.
+    ///
+    /// A process that has the file open alone pays no message for it. If a second one opens it, each
+    /// access asks the home node of the file first. See docs/coordination.md.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// let state = cluster.options().read(true).write(true).create(true).atomic(true);
+    /// state.open("/state")?.write_at(&[7; 1_000_000], 0)?; // all of it, or nothing
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn atomic(mut self, yes: bool) -> Self {
+        self.is_atomic = yes;
+        self
+    }
+
+    /// Opens the file for writing at its end. Each write at the pointer, and each
+    /// [`append`](File::append), goes to the end that the file has at that time, whichever processes
+    /// append to it. Accesses are atomic, as with [`atomic`](Self::atomic).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// use std::io::Write;
+    ///
+    /// let options = cluster.options().append(true).create(true);
+    /// let (mut log, mut same) = (options.clone().open("/log")?, options.open("/log")?);
+    /// writeln!(log, "first")?;
+    /// writeln!(same, "second")?;
+    /// writeln!(log, "third")?;
+    /// assert_eq!(log.len()?, 19);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn append(mut self, yes: bool) -> Self {
+        self.is_append = yes;
+        self.access.write |= yes;
         self
     }
 
@@ -173,20 +224,24 @@ impl<'c> OpenOptions<'c> {
         };
         let is_created = opened.is_created;
         let file = File::new(self.cluster, path, access, opened);
+        self.prepare(&file, is_created)?;
+        Ok(file)
+    }
+
+    /// Prepares a file that was opened: makes it atomic, and empties it, if the options say so.
+    pub(crate) fn prepare(&self, file: &File, is_created: bool) -> Result<(), Error> {
+        if self.is_atomic || self.is_append {
+            file.open_atomically(self.is_append)?;
+        }
         if self.is_truncate && !is_created {
             file.empty()?;
         }
-        Ok(file)
+        Ok(())
     }
 
     /// The cluster that the file is in.
     pub(crate) fn cluster(&self) -> &Cluster {
         self.cluster
-    }
-
-    /// Whether a file that exists is emptied.
-    pub(crate) fn is_truncate(&self) -> bool {
-        self.is_truncate
     }
 
     /// The access that is requested; fails if it contradicts the other options.

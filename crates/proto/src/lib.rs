@@ -46,6 +46,10 @@ mod ids;
 mod layout;
 mod modes;
 
+pub use cluster::atomic::{
+    AtomicCall, AtomicOutcome, AtomicRequest, AtomicWait, DELEGATION_LEASE_MS, OPENER_CLAIMS_LIMIT,
+    home_node,
+};
 pub use cluster::check::{
     CheckDepth, CheckReport, Finding, FindingKind, FoundDescription, FoundRights, FoundSubfile,
 };

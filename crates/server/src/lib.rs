@@ -28,6 +28,7 @@ pub mod job_registry;
 pub mod metadata;
 pub mod namespace;
 
+mod atomic_files;
 mod audit;
 mod check;
 mod data_directory;

@@ -11,6 +11,7 @@ use pario_proto::{
 };
 use parking_lot::{Condvar, Mutex, RwLock};
 
+use crate::atomic_files::AtomicFiles;
 use crate::audit::AuditLog;
 use crate::config::{Config, NodeConfig};
 use crate::disks::NodeDisks;
@@ -56,6 +57,8 @@ pub struct NodeState {
     /// The counters of answered requests.
     pub requests: RequestMeter,
     pub job_memories: JobMemories,
+    /// The openers of the files whose home is this node.
+    pub atomic_files: AtomicFiles,
     /// The operations on extents that this node can run.
     pub operations: Arc<OperationRegistry>,
     /// The processing calls at this node.
@@ -133,6 +136,11 @@ pub struct RequestTicket {
 }
 
 impl NodeState {
+    /// The time since the start of this node.
+    pub fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Returns the configuration of this node.
     pub fn node(&self) -> &NodeConfig {
         &self.config.nodes[self.me]

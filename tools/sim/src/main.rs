@@ -3,10 +3,10 @@
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
-use pario_sim::{CoordinationKind, FileRun, TeamRun, run, run_team};
+use pario_sim::{CoordinationKind, FileRun, OpenersRun, TeamRun, run, run_openers, run_team};
 
-/// Runs the coordination of shared files and the protocols of a team on several machines under
-/// seeded schedulers, and compares the results with models.
+/// Runs the coordination of shared files, atomic access by unrelated processes, and the protocols of
+/// a team on several machines under seeded schedulers, and compares the results with models.
 ///
 /// Example: pario-sim --seeds 100000 --first 7
 #[derive(Parser)]
@@ -29,6 +29,8 @@ struct Arguments {
 enum Simulator {
     /// The coordination of shared files.
     Files,
+    /// Atomic access by unrelated processes.
+    Openers,
     /// The protocols of a team on several machines.
     Team,
 }
@@ -43,11 +45,15 @@ fn main() -> Result<()> {
     };
     let is_wanted = |simulator| arguments.only.is_none_or(|only| only == simulator);
     let (mut files, mut team, mut count) = (FileRun::default(), TeamRun::default(), 0_u64);
+    let mut openers = OpenersRun::default();
     for seed in seeds {
         if is_wanted(Simulator::Files) {
             for place in [CoordinationKind::Node, CoordinationKind::Table] {
                 files += run(seed, place)?;
             }
+        }
+        if is_wanted(Simulator::Openers) {
+            openers += run_openers(seed)?;
         }
         if is_wanted(Simulator::Team) {
             team += run_team(seed)?;
@@ -57,9 +63,12 @@ fn main() -> Result<()> {
     if is_wanted(Simulator::Files) {
         println!("files, each by messages and in shared memory: {files}");
     }
+    if is_wanted(Simulator::Openers) {
+        println!("atomic access by unrelated processes: {openers}");
+    }
     if is_wanted(Simulator::Team) {
         println!("teams on several machines: {team}");
     }
-    println!("{count} seeds, {} steps", files.steps + team.steps);
+    println!("{count} seeds, {} steps", files.steps + openers.steps + team.steps);
     Ok(())
 }

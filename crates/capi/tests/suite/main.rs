@@ -2,6 +2,7 @@
 //! as the processes of a job.
 
 mod armci;
+mod atomic;
 mod cached;
 mod calls;
 mod errors;

@@ -4,9 +4,10 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::Args;
+use pario::Cluster;
 use pario::status::{
-    BytesUse, BytesUser, BytesWait, JobStatus, LOCK_END, LockWait, MissingRank, RankList,
-    WaitCause, WaitStatus, WaitTarget,
+    AtomicWait, BytesUse, BytesUser, BytesWait, JobStatus, LOCK_END, LockWait, MissingRank,
+    RankList, WaitCause, WaitStatus, WaitTarget,
 };
 use serde_json::{Value, json};
 
@@ -21,13 +22,16 @@ use crate::{reach, terminal};
 pub const EXAMPLES: &str = "pario why\n  pario why 4711-9f3c2a\n  \
                             pario why --json | jq '.jobs[].waits'";
 
+/// The time limit for a node to say who waits there.
+const NODE_WAIT: Duration = Duration::from_secs(2);
+
 /// Most calls, and most missing ranks, that are listed one by one.
 const LINES: usize = 8;
 
 /// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// The job [default: list all jobs and all waits for locks]
+    /// The job [default: list all jobs, and all waits for locks and for atomic access]
     job: Option<String>,
 }
 
@@ -36,8 +40,10 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let cluster = reach::cluster(global)?;
     let mut jobs = cluster.jobs()?;
     let mut lock_waits = cluster.lock_waits()?;
+    let mut atomic_waits = atomic_waits(&cluster);
     if let Some(wanted) = &options.job {
         lock_waits.clear();
+        atomic_waits.clear();
         jobs.retain(|job| job.job == *wanted);
         if jobs.is_empty() {
             eprintln!(
@@ -50,7 +56,11 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     if global.json {
         let jobs: Vec<_> = jobs.iter().map(job_json).collect();
         let lock_waits: Vec<_> = lock_waits.iter().map(lock_wait_json).collect();
-        return terminal::print_json(&json!({ "jobs": jobs, "lock_waits": lock_waits }));
+        let atomic_waits: Vec<_> = atomic_waits.iter().map(atomic_wait_json).collect();
+        let waits = json!({
+            "jobs": jobs, "lock_waits": lock_waits, "atomic_waits": atomic_waits,
+        });
+        return terminal::print_json(&waits);
     }
     let mut out = terminal::output();
     if options.job.is_some() {
@@ -63,7 +73,21 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
         job_table(&jobs).print(&mut out)?;
     }
     print_lock_waits(&mut out, &lock_waits)?;
+    print_atomic_waits(&mut out, &atomic_waits)?;
     Ok(out.flush()?)
+}
+
+/// Returns the waits for atomic access at all nodes that answer. Reports the others.
+pub fn atomic_waits(cluster: &Cluster) -> Vec<AtomicWait> {
+    let mut all = Vec::new();
+    for (node, waits) in cluster.atomic_waits(NODE_WAIT) {
+        match waits {
+            Ok(waits) => all.extend(waits),
+            Err(error) => eprintln!("pario: the waits at node {node} are unknown: {error}"),
+        }
+    }
+    all.sort_by_key(|wait| std::cmp::Reverse(wait.waited_ms));
+    all
 }
 
 /// Returns a table of jobs, one per line.
@@ -211,6 +235,29 @@ pub fn print_lock_waits(out: &mut impl Write, waits: &[LockWait]) -> io::Result<
     }
     waits.iter().try_for_each(|wait| {
         writeln!(out, "for {}, {wait}", elapsed(Duration::from_millis(wait.waited_ms)))
+    })
+}
+
+/// Prints the waits for atomic access, one per line, after an empty line.
+pub fn print_atomic_waits(out: &mut impl Write, waits: &[AtomicWait]) -> io::Result<()> {
+    if !waits.is_empty() {
+        writeln!(out)?;
+    }
+    waits.iter().try_for_each(|wait| {
+        writeln!(out, "for {}, {wait}", elapsed(Duration::from_millis(wait.waited_ms)))
+    })
+}
+
+/// Returns a wait for atomic access as JSON.
+pub fn atomic_wait_json(wait: &AtomicWait) -> Value {
+    json!({
+        "path": wait.path.to_string(),
+        "uid": wait.uid,
+        "client": wait.client,
+        "bytes": wait.bytes.as_ref().map(bytes_json),
+        "recall": wait.is_recall,
+        "holders": wait.holders,
+        "waited_ms": wait.waited_ms,
     })
 }
 

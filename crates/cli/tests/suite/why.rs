@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Lines};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{ChildStderr, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -266,6 +267,51 @@ fn waits_for_locks_are_told() {
     drop(holder);
     request.wait().unwrap();
     assert_eq!(sandbox.ok(&["why"]), "no jobs\n");
+}
+
+/// Ends the work of other threads when it is dropped, also by a panic.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Processes that write the same bytes of a file with atomic access wait for each other.
+#[test]
+fn waits_for_atomic_access_are_told() {
+    let sandbox = Sandbox::served();
+    let connect = || Cluster::connect(&sandbox.file("data").display().to_string()).unwrap();
+    let clusters = [connect(), connect()];
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for cluster in &clusters {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                let options = cluster.options().read(true).write(true).create(true);
+                let file = options.atomic(true).open("/state").unwrap();
+                while !is_over.load(Ordering::Acquire) {
+                    file.write_at(&[7; 8 << 20], 0).unwrap();
+                }
+            });
+        }
+        let _over = Over(&is_over);
+        let own = format!("({})", std::process::id());
+        let sentence =
+            format!("{own} waits with a write of 8388608 bytes at 0 of /state: the bytes");
+        for arguments in [&["why"][..], &["status", "--file", "/state"]] {
+            until("one waits", || sandbox.ok(arguments).contains(&sentence).then_some(()));
+        }
+        let wait = until("one waits", || {
+            let json = sandbox.json(&["why"]);
+            json["atomic_waits"].as_array().and_then(|waits| waits.first()).cloned()
+        });
+        assert_eq!((&wait["path"], &wait["recall"]), (&"/state".into(), &false.into()));
+        assert_eq!(wait["bytes"]["to"], 8 << 20);
+        assert!(wait["holders"][0].as_str().is_some_and(|name| name.ends_with(&own)), "{wait}");
+    });
+    assert_eq!(sandbox.json(&["why"])["atomic_waits"], serde_json::json!([]));
 }
 
 /// Calls that wait fail, and the job can start again.

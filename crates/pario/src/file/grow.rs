@@ -26,10 +26,12 @@ impl File {
         self.range(len, 0)?;
         self.note_write();
         let lens: Vec<u64> = striped.subfile_lens_bytes(len).collect();
-        self.for_all_parts(|grant, part| Request::Grow {
-            grant,
-            part,
-            len: lens[part.subfile.0 as usize],
+        self.whole_atomically(true, || {
+            self.for_all_parts(|grant, part| Request::Grow {
+                grant,
+                part,
+                len: lens[part.subfile.0 as usize],
+            })
         })
         .map(|_| ())
     }

@@ -202,9 +202,7 @@ impl OpenOptions<'_> {
             let opened: Opened = opened.next().ok_or_else(|| strange("interface"))??;
             let is_created = opened.is_created;
             let file = File::new(self.cluster(), path, access, opened);
-            if self.is_truncate() && !is_created {
-                file.empty()?;
-            }
+            self.prepare(&file, is_created)?;
             Ok((file, is_created))
         };
         paths.into_iter().map(open).collect()

@@ -1,5 +1,6 @@
 //! An open file.
 
+pub(crate) mod atomic;
 mod batches;
 mod compaction;
 mod extents;
@@ -82,6 +83,9 @@ struct FileState {
     is_dirty: AtomicBool,
     pointer: Mutex<u64>,
     locked: locks::Locked,
+    atomic: atomic::AtomicAccess,
+    /// Whether writes at the pointer go to the end of the file.
+    is_append: AtomicBool,
     /// Started writes that may be under way.
     started_writes: started::StartedWrites,
 }
@@ -106,6 +110,8 @@ impl File {
             is_dirty: AtomicBool::new(false),
             pointer: Mutex::new(0),
             locked: locks::Locked::default(),
+            atomic: atomic::AtomicAccess::default(),
+            is_append: AtomicBool::new(false),
             started_writes: started::StartedWrites::default(),
         };
         Self { state: Arc::new(state) }
@@ -352,16 +358,24 @@ impl File {
         self.range(len, 0)?;
         self.note_write();
         let lens: Vec<u64> = striped.subfile_lens_bytes(len).collect();
-        self.for_all_parts(|grant, part| Request::Resize {
-            grant,
-            part,
-            len: lens[part.subfile.0 as usize],
+        self.whole_atomically(true, || {
+            self.for_all_parts(|grant, part| Request::Resize {
+                grant,
+                part,
+                len: lens[part.subfile.0 as usize],
+            })
         })
         .map(|_| ())
     }
 
-    /// Returns the current length, as the disks report it.
+    /// Returns the current length, as the disks report it. With atomic access, no write that may
+    /// change it is under way.
     pub fn len(&self) -> Result<u64, Error> {
+        self.whole_atomically(false, || self.measured_len())
+    }
+
+    /// The current length, as the disks report it, also while writes are under way.
+    pub(crate) fn measured_len(&self) -> Result<u64, Error> {
         // A request for descriptors creates the subfiles: the length alone must not.
         if let Some(short_cut) = self.complete_short_cut()
             && let Some(Layout::Striped(striped)) = &self.state.record.layout

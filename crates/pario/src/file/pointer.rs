@@ -1,6 +1,7 @@
 //! Reads and writes at the file's own pointer.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::sync::atomic::Ordering;
 
 use super::File;
 use crate::error::Error;
@@ -40,7 +41,11 @@ impl Read for &File {
 impl Write for &File {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         let mut pointer = self.state.pointer.lock();
-        self.write_at(buffer, *pointer)?;
+        if self.state.is_append.load(Ordering::Relaxed) {
+            *pointer = self.append(buffer)?;
+        } else {
+            self.write_at(buffer, *pointer)?;
+        }
         *pointer += buffer.len() as u64;
         Ok(buffer.len())
     }

@@ -67,7 +67,8 @@ pub(super) struct StartedWrites(Mutex<Vec<Weak<StartedWrite>>>);
 
 impl File {
     /// Starts a read of `len` bytes at an offset. The result has fewer bytes only at the end of the
-    /// file. Any number of reads may be under way.
+    /// file. Any number of reads may be under way. With atomic access the read is over when this
+    /// returns.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -86,6 +87,13 @@ impl File {
         let striped = self.striped("read")?;
         self.check_readable()?;
         self.check_started(len, offset)?;
+        if self.is_atomic() {
+            // Of two accesses that conflict, the first must be over before the second begins.
+            let mut bytes = vec![0; len];
+            let count = self.read_at(&mut bytes, offset)?;
+            bytes.truncate(count);
+            return Ok(Pending::ready(Ok(bytes.into())));
+        }
         let grant = self.fresh_grant()?;
         let mut bytes = BulkBuffer::new(len);
         // SAFETY: the request owns both, and uses the bytes themselves only when no batch is under
@@ -115,7 +123,7 @@ impl File {
     }
 
     /// Starts a write of bytes at an offset. The bytes are sent from where they are. Any number of
-    /// writes may be under way.
+    /// writes may be under way. With atomic access the write is over when this returns.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -138,6 +146,9 @@ impl File {
         self.check_writable()?;
         let bytes = Bulk::from(bytes.into());
         self.check_started(bytes.len(), offset)?;
+        if self.is_atomic() {
+            return self.write_at(&bytes, offset).map(|()| Pending::ready(Ok(())));
+        }
         let grant = self.fresh_grant()?;
         self.note_write();
         let mut requests = Vec::new();

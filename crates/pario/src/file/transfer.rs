@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use pario_net::{Bulk, BulkBuffer, PendingReply, RpcError};
-use pario_proto::{Grant, Reply, ReplyMessage, Request, Striped, SubfileLocation};
+use pario_proto::{BytesUse, Grant, Reply, ReplyMessage, Request, Striped, SubfileLocation};
 
 use super::File;
 use super::batches::{Batch, MemoryPiece, ReadPiece, WritePiece, batches};
@@ -114,11 +114,24 @@ impl File {
         striped: &Striped,
         pieces: &mut [ReadPiece<'_>],
     ) -> Result<usize, Error> {
+        if !self.is_atomic() {
+            return self.read_claimed(striped, pieces);
+        }
+        let bytes = covered(pieces.iter().map(|(offset, piece)| (*offset, piece.len())), false);
+        self.atomically(|| bytes, || self.read_claimed(striped, pieces))
+    }
+
+    /// Reads the parts of an access that may begin.
+    fn read_claimed(
+        &self,
+        striped: &Striped,
+        pieces: &mut [ReadPiece<'_>],
+    ) -> Result<usize, Error> {
         if !self.read_once(striped, pieces)? {
             return Ok(pieces.iter().map(|(_, piece)| piece.len()).sum());
         }
         // A subfile was shorter: there is a hole, or the end of the file.
-        let end = self.len()?;
+        let end = self.measured_len()?;
         let before = |(offset, piece): &ReadPiece<'_>| {
             let left = end.saturating_sub(*offset);
             usize::try_from(left).unwrap_or(usize::MAX).min(piece.len())
@@ -146,6 +159,16 @@ impl File {
 
     /// Writes the parts of an access.
     pub(super) fn write_pieces(
+        &self,
+        striped: &Striped,
+        pieces: &[WritePiece<'_>],
+    ) -> Result<(), Error> {
+        let shape = pieces.iter().map(|(offset, piece)| (*offset, piece.len()));
+        self.atomically(|| covered(shape, true), || self.write_claimed(striped, pieces))
+    }
+
+    /// Writes the parts of an access that may begin.
+    pub(super) fn write_claimed(
         &self,
         striped: &Striped,
         pieces: &[WritePiece<'_>],
@@ -342,6 +365,15 @@ impl File {
         let shared = &self.state.cluster.shared;
         shared.node(shared.node_of(batch.part.disk)?).start(request, data)
     }
+}
+
+/// The bytes from the first to the last one of an access.
+fn covered(pieces: impl Iterator<Item = (u64, usize)>, is_write: bool) -> BytesUse {
+    let nothing = BytesUse { from: u64::MAX, to: 0, is_write };
+    pieces.filter(|(_, len)| *len > 0).fold(nothing, |all, (offset, len)| {
+        let to = all.to.max(offset.saturating_add(len as u64));
+        BytesUse { from: all.from.min(offset), to, is_write }
+    })
 }
 
 /// Requests under way, oldest first.

@@ -278,6 +278,12 @@ impl Coordination {
         }
     }
 
+    /// The ranks among which [`exclusively`](Self::exclusively) keeps accesses apart; none if this
+    /// process is alone. The home node of the file keeps them apart from all others.
+    pub fn opener_group(&self) -> Option<SharedFileId> {
+        (self.files.job().size() > 1).then_some(self.shared_file)
+    }
+
     /// Runs `what` while no other rank uses the bytes, or while no other rank writes them.
     pub fn exclusively<R>(
         &self,
@@ -285,11 +291,11 @@ impl Coordination {
         is_write: bool,
         what: impl FnOnce() -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let mut ranges = self.ranges.lock();
         let AccessRange { offset: from, len } = range;
         if self.files.job().size() == 1 || len == 0 {
             return what();
         }
+        let mut ranges = self.ranges.lock();
         if let Some(table) = self.table()? {
             let done = table.with_range(BytesUse::new(from, len, is_write), what);
             return done.map_err(|error| self.error(error))?;
@@ -349,7 +355,7 @@ impl Coordination {
     }
 
     fn measure(&self) -> Result<u64, String> {
-        self.file.len().map_err(|error| error.to_string())
+        self.file.measured_len().map_err(|error| error.to_string())
     }
 
     fn error(&self, error: CollectiveError) -> Error {

@@ -10,7 +10,7 @@ use pario_proto::{
 use parking_lot::Mutex;
 
 use super::coordination::{Coordination, PendingRound, PlacedAccess, offset_of};
-use super::files::{JobFiles, strange_answer};
+use super::files::JobFiles;
 use super::started_access::AccessWorker;
 use crate::error::Error;
 use crate::file::File;
@@ -22,8 +22,10 @@ use crate::file::File;
 /// threads may use it; their calls count as calls of this rank, in the order in which they are
 /// made.
 ///
-/// In [`Mode::Unix`] overlapping accesses of the job never mix. This does not include accesses
-/// through [`SharedFile::file`], or by processes that have opened the file by themselves.
+/// In [`Mode::Unix`] accesses never mix with those of other processes that have the file open in
+/// that mode: the ranks of the job, those of other jobs, and processes that have opened it alone
+/// ([`OpenOptions::atomic`](crate::OpenOptions::atomic)). Between ranks of the job this does not
+/// include accesses through [`SharedFile::file`].
 ///
 /// ```
 /// # fn main() -> Result<(), pario::Error> {
@@ -86,6 +88,7 @@ impl SharedFile {
         let state = Mutex::new(state);
         let inner = Inner { coordination, is_append, state, worker: Mutex::default() };
         let shared = Self { inner: Arc::new(inner), is_closed: false };
+        shared.inner.set_atomicity(mode)?;
         shared.inner.agree_on_end(0)?;
         Ok(shared)
     }
@@ -124,8 +127,24 @@ impl SharedFile {
 
     /// Writes all of a buffer at the pointer of the mode.
     pub fn write(&self, buffer: &[u8]) -> Result<(), Error> {
+        if let Some(appended) = self.inner.append_private(buffer) {
+            return appended;
+        }
         let transfer = self.inner.write_of(buffer.len());
         let target = self.inner.place_access(transfer)?;
+        self.inner.write_placed(target, buffer)
+    }
+
+    /// Reads at an offset, and moves no pointer. Returns fewer bytes than requested only at the end
+    /// of the file.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        let target = self.inner.target_at(offset, buffer.len());
+        self.inner.read_placed(target, buffer)
+    }
+
+    /// Writes all of a buffer at an offset, and moves no pointer.
+    pub fn write_at(&self, buffer: &[u8], offset: u64) -> Result<(), Error> {
+        let target = self.inner.target_at(offset, buffer.len());
         self.inner.write_placed(target, buffer)
     }
 
@@ -198,20 +217,11 @@ impl Inner {
         let placed = |range| {
             if axes.is_atomic { AccessTarget::Exclusive(range) } else { AccessTarget::At(range) }
         };
-        if axes.order == AccessOrder::FirstCome || (transfer.is_append && axes.view == View::Whole)
-        {
-            let range = match self.coordination.transfer(transfer)? {
-                Ok(range) => range,
-                Err(round) if axes.pointer == Pointer::Shared => {
-                    return Ok(AccessTarget::Pending(round));
-                }
-                Err(round) => match self.coordination.wait_placed(round)? {
-                    PlacedAccess::Placed(range) => range,
-                    _ => return Err(strange_answer()),
-                },
-            };
-            state.pointer = range.offset + range.len;
-            return Ok(placed(range));
+        if axes.order == AccessOrder::FirstCome {
+            return Ok(match self.coordination.transfer(transfer)? {
+                Ok(range) => placed(range),
+                Err(round) => AccessTarget::Pending(round),
+            });
         }
         let range = match axes.view {
             // The read itself finds the end of the file.
@@ -246,6 +256,54 @@ impl Inner {
             state.pointer += count as u64;
         }
         Some(read)
+    }
+
+    /// Appends at the end that the file has for all processes, in modes with a private pointer and
+    /// a view of the whole file. The append is over when this returns.
+    pub(super) fn append_private(&self, buffer: &[u8]) -> Option<Result<(), Error>> {
+        let mut state = self.state.lock();
+        if !self.appends_privately(state.mode) {
+            return None;
+        }
+        let len = buffer.len() as u64;
+        self.coordination.record_call(&Call::Transfer(Transfer::append(len)));
+        let mut from = self.file().append_hint();
+        loop {
+            let range = AccessRange { offset: from, len: u64::MAX - from };
+            let append = || self.file().append_beyond(buffer, from);
+            match self.coordination.exclusively(range, true, append) {
+                Ok(Ok(offset)) => {
+                    state.pointer = offset + len;
+                    return Some(Ok(()));
+                }
+                Ok(Err(end)) => from = end,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    /// Whether each write goes to the end of the file, without a pointer that ranks share.
+    fn appends_privately(&self, mode: Mode) -> bool {
+        let axes = mode.axes();
+        self.is_append && axes.pointer == Pointer::Private && axes.view == View::Whole
+    }
+
+    /// Makes accesses atomic for all processes that have the file open, if the mode demands it.
+    fn set_atomicity(&self, mode: Mode) -> Result<(), Error> {
+        if mode.axes().is_atomic || self.appends_privately(mode) {
+            return self.file().begin_atomic(self.coordination.opener_group());
+        }
+        self.file().end_atomic();
+        Ok(())
+    }
+
+    /// The target of an access at an explicit offset.
+    fn target_at(&self, offset: u64, len: usize) -> AccessTarget {
+        let range = AccessRange { offset, len: len as u64 };
+        match self.state.lock().mode.axes().is_atomic {
+            true => AccessTarget::Exclusive(range),
+            false => AccessTarget::At(range),
+        }
     }
 
     /// Reads at a target, once it is placed; copies the bytes if another rank reads for all.
@@ -304,6 +362,7 @@ impl Inner {
             state.mode = mode;
             state.pointer = offset;
         }
+        self.set_atomicity(mode)?;
         self.agree_on_end(offset)
     }
 

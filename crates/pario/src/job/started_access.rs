@@ -101,9 +101,13 @@ impl SharedFile {
     }
 
     /// Starts a write at the pointer of the mode. The write is placed now. If the mode makes it
-    /// collective, it is over when all ranks have made it.
+    /// collective, it is over when all ranks have made it. An append in M_UNIX or M_ASYNC is over
+    /// when this returns: other processes may append right after it.
     pub fn start_write(&self, bytes: impl Into<Bytes>) -> Result<Pending<()>, Error> {
         let bytes = bytes.into();
+        if let Some(appended) = self.inner.append_private(&bytes) {
+            return appended.map(|()| Pending::ready(Ok(())));
+        }
         let target = self.inner.place_access(self.inner.write_of(bytes.len()))?;
         self.submit(|slot| StartedAccess::Write { target, bytes, slot })
     }

@@ -1,5 +1,6 @@
 //! The tests of `pario`: real clusters, embedded and of several processes, as clients see them.
 
+mod atomic;
 mod audit;
 mod bad_input;
 mod cached;

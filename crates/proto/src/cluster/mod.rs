@@ -1,11 +1,12 @@
 //! Requests and replies between clients and nodes of a cluster.
 //!
 //! `path` names files, `record` describes them, `grant` is the right to use one, and `map` lists
-//! nodes and disks. `job`, `job_status` and `lock` are about processes that share files; `process`
+//! nodes and disks. `job`, `job_status`, `lock` and `atomic` are about processes that share files; `process`
 //! is about operations on extents, `compaction` about the space of extent files. `request`, `reply` and `failure` are the messages, `check` and
 //! `status` are for administrators. `traffic` counts the accesses of clients through descriptors.
 //! `note` lets programs of a user find a node.
 
+pub mod atomic;
 pub mod check;
 pub mod compaction;
 pub mod failure;

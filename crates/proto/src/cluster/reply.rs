@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::atomic::{AtomicOutcome, AtomicWait};
 use super::check::{CheckReport, FoundSubfile};
 use super::compaction::CompactionProgress;
 use super::failure::Failure;
@@ -183,6 +184,10 @@ pub enum Reply {
     SyncedMany(Vec<Result<bool, Failure>>),
     /// A step of a compaction is done.
     Compacted(CompactionProgress),
+    /// The outcome of a call of an opener.
+    Atomic(AtomicOutcome),
+    /// The openers that wait at the node, longest first.
+    AtomicWaits(Vec<AtomicWait>),
 }
 
 /// A file, as the namespace knows it and as the descriptions of its subfiles say.

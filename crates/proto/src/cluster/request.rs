@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::atomic::AtomicRequest;
 use super::check::CheckDepth;
 use super::compaction::CompactionCursor;
 use super::grant::{Access, Grant, Revocation};
@@ -236,6 +237,10 @@ pub enum Request {
         /// The cursor of the step before; `None` for the first step.
         cursor: Option<CompactionCursor>,
     },
+    /// A call of an opener at the home node of its file, for atomic access.
+    Atomic(AtomicRequest),
+    /// Asks for the openers that wait at this node: those of the user, or all for administrators.
+    AtomicWaits,
 }
 
 impl Request {
@@ -272,6 +277,8 @@ impl Request {
             Request::FileSystems => "file systems",
             Request::SyncMany { .. } => "sync many",
             Request::Compact { .. } => "compact",
+            Request::Atomic(_) => "atomic access",
+            Request::AtomicWaits => "atomic waits",
         }
     }
 }

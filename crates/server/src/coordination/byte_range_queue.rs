@@ -31,9 +31,24 @@ impl<T> Default for ByteRangeQueue<T> {
 
 impl<T> ByteRangeQueue<T> {
     /// Adds a claim of a rank, and removes its earlier one. A rank numbers its claims.
-    pub fn add(&mut self, claim: BytesClaim, ticket: T) {
+    pub fn replace(&mut self, claim: BytesClaim, ticket: T) {
         self.remove_rank(claim.rank);
+        self.add(claim, ticket);
+    }
+
+    /// Adds a claim of a rank, beside its earlier ones.
+    pub fn add(&mut self, claim: BytesClaim, ticket: T) {
         self.queue.push_back(QueuedClaim { claim, ticket: Some(ticket) });
+    }
+
+    /// Adds a claim whose bytes its rank uses already: all claims that wait come after it.
+    pub fn add_granted(&mut self, claim: BytesClaim) {
+        self.queue.push_front(QueuedClaim { claim, ticket: None });
+    }
+
+    /// The number of claims of a rank.
+    pub fn count_of(&self, rank: u32) -> usize {
+        self.queue.iter().filter(|queued| queued.claim.rank == rank).count()
     }
 
     /// Removes the claim of a rank with this number.
@@ -41,9 +56,18 @@ impl<T> ByteRangeQueue<T> {
         self.queue.retain(|QueuedClaim { claim, .. }| (claim.rank, claim.number) != (rank, number));
     }
 
-    /// Removes the claim of a rank.
+    /// Removes the claims of a rank.
     pub fn remove_rank(&mut self, rank: u32) {
-        self.queue.retain(|QueuedClaim { claim, .. }| claim.rank != rank);
+        drop(self.take_rank(rank));
+    }
+
+    /// Removes the claims of a rank. Returns the callers that still waited.
+    pub fn take_rank(&mut self, rank: u32) -> Vec<T> {
+        let queue = std::mem::take(&mut self.queue).into_iter();
+        let (own, others): (VecDeque<_>, VecDeque<_>) =
+            queue.partition(|queued| queued.claim.rank == rank);
+        self.queue = others;
+        own.into_iter().filter_map(|queued| queued.ticket).collect()
     }
 
     /// Removes all claims. Returns the callers that still waited.
@@ -95,11 +119,11 @@ mod tests {
     #[test]
     fn a_claim_waits_for_earlier_claims_that_conflict() {
         let mut ranges = ByteRangeQueue::default();
-        ranges.add(claim((0, 0), (0, 10), false), 0);
-        ranges.add(claim((1, 0), (5, 10), false), 1);
-        ranges.add(claim((2, 0), (8, 4), true), 2);
-        ranges.add(claim((3, 0), (11, 1), false), 3);
-        ranges.add(claim((4, 0), (15, 5), true), 4);
+        ranges.replace(claim((0, 0), (0, 10), false), 0);
+        ranges.replace(claim((1, 0), (5, 10), false), 1);
+        ranges.replace(claim((2, 0), (8, 4), true), 2);
+        ranges.replace(claim((3, 0), (11, 1), false), 3);
+        ranges.replace(claim((4, 0), (15, 5), true), 4);
         assert_eq!(granted(&mut ranges), [0, 1, 4], "a reader does not overtake an earlier writer");
         let waits = ranges.waits(1_000);
         let waits = waits.iter().map(|wait| (wait.arrived[0].0, &wait.missing[..], wait.since_ms));
@@ -110,13 +134,25 @@ mod tests {
         assert_eq!(granted(&mut ranges), [2]);
         ranges.remove_rank(2);
         assert_eq!(granted(&mut ranges), [3]);
-        ranges.add(claim((3, 1), (0, 100), true), 3);
+        ranges.replace(claim((3, 1), (0, 100), true), 3);
         ranges.release(3, 0);
         ranges.remove_rank(4);
         assert_eq!(granted(&mut ranges), [3], "a late release does not affect a newer claim");
         ranges.release(3, 1);
-        ranges.add(claim((0, 0), (0, 0), true), 0);
-        ranges.add(claim((1, 0), (u64::MAX - 1, 9), true), 1);
+        ranges.replace(claim((0, 0), (0, 0), true), 0);
+        ranges.replace(claim((1, 0), (u64::MAX - 1, 9), true), 1);
         assert_eq!(granted(&mut ranges), [0, 1]);
+    }
+
+    #[test]
+    fn a_rank_may_have_several_claims_and_one_that_is_under_way_comes_first() {
+        let mut ranges = ByteRangeQueue::default();
+        ranges.add(claim((0, 0), (0, 10), true), 0);
+        ranges.add_granted(claim((1, 0), (5, 10), true));
+        assert!(granted(&mut ranges).is_empty());
+        ranges.add(claim((0, 1), (20, 5), true), 1);
+        assert_eq!((granted(&mut ranges), ranges.count_of(0)), (vec![1], 2));
+        ranges.release(1, 0);
+        assert_eq!(granted(&mut ranges), [0]);
     }
 }

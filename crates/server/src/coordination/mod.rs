@@ -3,15 +3,20 @@
 //!
 //! A [`RoundCollector`] collects the collective calls of a job or shared file, round after round. A
 //! [`SharedFileCoordinator`] adds the course of the file and the claims of byte ranges
-//! ([`ByteRangeQueue`]). [`Locks`] are the record locks of all processes. [`OverdueWaits`] finds
-//! waits that last too long.
+//! ([`ByteRangeQueue`]). [`AtomicOpeners`] coordinate processes that have opened a file each for
+//! itself. [`Locks`] are the record locks of all processes. [`OverdueWaits`] finds waits that last
+//! too long.
 
+mod atomic_openers;
 mod byte_range_queue;
 mod locks;
 mod overdue_waits;
 mod round_collector;
 mod shared_file;
 
+pub use atomic_openers::{
+    AtomicOpeners, NewOpener, OpenerAnswers, OpenerId, OpenerRefusal, OpenerWait,
+};
 pub use byte_range_queue::ByteRangeQueue;
 pub use locks::{LockAnswers, LockClaim, Locker, Locks, PendingLock};
 pub use overdue_waits::OverdueWaits;

@@ -222,7 +222,7 @@ impl<T> SharedFileCoordinator<T> {
         if let Err(error) = self.check(claim.rank) {
             return act(CoordinatorAction::Answer(ticket, Err(error)));
         }
-        self.ranges.add(claim, ticket);
+        self.ranges.replace(claim, ticket);
         self.grant_ranges(act);
     }
 

@@ -441,7 +441,7 @@ impl CollectiveService {
     }
 
     fn now_ms(&self) -> u64 {
-        u64::try_from(self.shared.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+        self.shared.now_ms()
     }
 }
 

@@ -12,9 +12,9 @@ use pario_net::{
     Bulk, FilePart, IncomingRequest, RecvError, RpcServer, Sender, SpaceId, panic_text,
 };
 use pario_proto::{
-    CheckRequest, DiskId, FILES_LIMIT, Failure, GROUPS_LIMIT, Grant, Identity, NamespaceRequest,
-    PROTOCOL_VERSION, PeerKind, PeerRequest, RANGES_LIMIT, Reply, ReplyMessage, Request,
-    RequestMessage, SubfileLocation, TRANSFER_LIMIT_BYTES,
+    AtomicCall, AtomicRequest, CheckRequest, DiskId, FILES_LIMIT, Failure, GROUPS_LIMIT, Grant,
+    Identity, NamespaceRequest, PROTOCOL_VERSION, PeerKind, PeerRequest, RANGES_LIMIT, Reply,
+    ReplyMessage, Request, RequestMessage, SubfileLocation, TRANSFER_LIMIT_BYTES, home_node,
 };
 
 use super::collective_service::CollectiveService;
@@ -103,10 +103,12 @@ impl Dispatcher {
 
     /// Removes a client whose link is lost. Every step runs, even if another one panics.
     fn remove_client(&self, space: SpaceId) {
-        let steps: [&dyn Fn(); 4] = [
+        let (node, now_ms) = (self.shared.name(), self.shared.now_ms());
+        let steps: [&dyn Fn(); 5] = [
             &|| self.shared.sessions.close(space),
             &|| self.shared.calls.remove_client(space),
             &|| self.collectives.remove_process(space),
+            &|| self.shared.atomic_files.lose(node, space, now_ms),
             &|| self.shared.interface.iter().for_each(|interface| interface.remove_client(space)),
         ];
         for step in steps {
@@ -186,6 +188,8 @@ impl Dispatcher {
             Request::Shared(request) => self.collectives.file_call(&session, request, &data, reply),
             Request::Lock(request) => self.collectives.lock_call(&session, request, reply),
             Request::LockWaits => reply.send(plain_reply(self.collectives.lock_waits(&session))),
+            Request::Atomic(request) => self.serve_atomic(&session, request, reply),
+            Request::AtomicWaits => reply.send(plain_reply(self.atomic_waits(&session))),
             Request::Process(request) => self.process(&session, request, data, reply),
             Request::Team { job, call } => {
                 reply.send(plain_reply(self.collectives.team_call(&session, job, call)));
@@ -198,6 +202,38 @@ impl Dispatcher {
                 Err(failure) => reply.fail(failure),
             },
         }
+    }
+
+    /// Serves a call of an opener of a file whose home is this node.
+    fn serve_atomic(&self, session: &Session, request: AtomicRequest, reply: ReplySender) {
+        let nodes = &self.shared.config.nodes;
+        let home = home_node(request.file, nodes.len());
+        if home != self.shared.me {
+            let why = format!("node {} is the home of file {}", nodes[home].name, request.file);
+            return reply.fail(self.refused(&why));
+        }
+        if let AtomicCall::Open { grant, .. } = &request.call {
+            let why = || "it is the grant of another file".to_owned();
+            let is_right = grant.file == request.file;
+            let checked = match is_right {
+                true => self.check_grant(session, grant, false, false),
+                false => Err(Failure::BadGrant { file: request.file, why: why() }),
+            };
+            if let Err(failure) = checked {
+                return reply.fail(failure);
+            }
+        }
+        let (node, now_ms) = (self.shared.name(), self.shared.now_ms());
+        self.shared.atomic_files.call(node, session, request, reply, now_ms);
+    }
+
+    /// The waits of openers that a client may see.
+    fn atomic_waits(&self, session: &Session) -> Result<Reply, Failure> {
+        let mut waits = self.shared.atomic_files.waits(&self.shared.sessions, self.shared.now_ms());
+        if !self.shared.is_administrator(&session.identity) {
+            waits.retain(|wait| wait.uid == session.identity.uid);
+        }
+        Ok(Reply::AtomicWaits(waits))
     }
 
     /// Serves a request on a subfile: at once on this thread, or on the storage thread of its disk.

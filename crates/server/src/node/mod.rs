@@ -38,6 +38,7 @@ use pario_net::{Credit, DescriptorServer, Key, Options, PortOptions, RpcServer, 
 use pario_proto::{CheckReport, ClusterMap, Identity, NodeInfo, REQUEST_PORT, TOKEN_LIMIT_BYTES};
 use parking_lot::{Mutex, RwLock};
 
+use crate::atomic_files::AtomicFiles;
 use crate::audit::AuditLog;
 use crate::config::{Config, NodeConfig, ShortCut};
 use crate::disks::NodeDisks;
@@ -180,6 +181,7 @@ impl Node {
             label: own.name.as_str().into(),
             requests: RequestMeter::default(),
             job_memories: JobMemories::default(),
+            atomic_files: AtomicFiles::default(),
             operations,
             calls: RunningCalls::default(),
             peers: Peers::new(config, me, administrator.clone(), key),

@@ -1,5 +1,5 @@
-//! Threads of a node that repeat a task: progress updates of processing calls, and the watch over
-//! the disks. The second one may block on a disk.
+//! Threads of a node that repeat a task: progress updates of processing calls and the end of leases,
+//! and the watch over the disks. The second one may block on a disk.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,11 +12,12 @@ use crate::processing::UPDATE_PERIOD;
 /// The period of the watch over the disks.
 const WATCH_PERIOD: Duration = Duration::from_secs(1);
 
-/// The thread that sends progress updates to the callers of processing calls; returns when the node
-/// stops.
+/// The thread that sends progress updates to the callers of processing calls, and ends the leases of
+/// delegations that processes wait for; returns when the node stops.
 pub fn send_updates(shared: &Arc<NodeState>) {
     while !shared.shutdown.is_requested() {
         shared.calls.send_due_updates(Instant::now());
+        shared.atomic_files.expire(shared.name(), shared.now_ms());
         shared.shutdown.pause(UPDATE_PERIOD);
     }
 }

@@ -55,7 +55,7 @@ pub const AREA: BenchArea = BenchArea {
         },
         FigureFamily {
             name: "unix",
-            description: "64 KiB that never mix, against MPI's atomic mode and M_ASYNC",
+            description: "64 KiB that never mix, by four processes and by one, against MPI's atomic mode and M_ASYNC",
             run: unix::run,
         },
         FigureFamily {

@@ -50,8 +50,8 @@ impl SingleMachine {
     }
 
     /// Starts our processes once more, for M_ASYNC.
-    pub fn start_async(&self, size: usize) -> Result<Rival> {
-        let team = self.start_ours("async", size)?;
+    pub fn start_async(&self, job: &str, size: usize) -> Result<Rival> {
+        let team = self.start_ours(job, size)?;
         let name = "M_ASYNC".to_owned();
         Ok(Rival { kind: RivalKind::Async, name, dir: PathBuf::new(), team })
     }

@@ -1,6 +1,6 @@
 //! A fixed set of seeds; `cargo run --release -p pario-sim` runs any number.
 
-use pario_sim::{CoordinationKind, FileRun, TeamRun, run, run_team};
+use pario_sim::{CoordinationKind, FileRun, OpenersRun, TeamRun, run, run_openers, run_team};
 
 fn run_all(kind: CoordinationKind) {
     let mut all = FileRun::default();
@@ -37,6 +37,16 @@ fn machines_of_a_team_meet_and_end_as_the_model_says_and_no_rank_waits_for_ever(
 }
 
 #[test]
+fn accesses_of_unrelated_processes_do_not_mix_and_none_waits_for_ever() {
+    let mut all = OpenersRun::default();
+    for seed in 0..20_000 {
+        all += run_openers(seed).unwrap_or_else(|error| panic!("{error:#}"));
+    }
+    assert!(all.accesses > 300_000 && all.delegated > 50_000 && all.recalls > 20_000, "{all:?}");
+    assert!(all.killed > 1_000 && all.stopped > 1_000 && all.restarts > 1_000, "{all:?}");
+}
+
+#[test]
 fn a_seed_gives_the_same_run() {
     for (seed, kind) in
         (0..50).flat_map(|seed| [(seed, CoordinationKind::Node), (seed, CoordinationKind::Table)])
@@ -45,5 +55,6 @@ fn a_seed_gives_the_same_run() {
     }
     for seed in 0..50 {
         assert_eq!(run_team(seed).unwrap(), run_team(seed).unwrap());
+        assert_eq!(run_openers(seed).unwrap(), run_openers(seed).unwrap());
     }
 }

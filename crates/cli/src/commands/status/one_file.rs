@@ -22,21 +22,26 @@ pub fn run(global: &GlobalOptions, file: &OsStr) -> anyhow::Result<()> {
         cluster.jobs()?.into_iter().filter_map(|job| about(job, &path)).collect();
     let mut lock_waits = cluster.lock_waits()?;
     lock_waits.retain(|wait| wait.path == path);
+    let mut atomic_waits = why::atomic_waits(&cluster);
+    atomic_waits.retain(|wait| wait.path == path);
     // Do not read the metadata of an open file: an unresponsive node may be the reason for the
     // wait.
-    if jobs.is_empty() && lock_waits.is_empty() {
+    if jobs.is_empty() && lock_waits.is_empty() && atomic_waits.is_empty() {
         cluster.metadata(&path.to_string())?;
     }
     if global.json {
         let jobs: Vec<_> = jobs.iter().map(why::job_json).collect();
         let lock_waits: Vec<_> = lock_waits.iter().map(why::lock_wait_json).collect();
-        let path = path.to_string();
-        return terminal::print_json(
-            &json!({ "path": path, "jobs": jobs, "lock_waits": lock_waits }),
-        );
+        let atomic_waits: Vec<_> = atomic_waits.iter().map(why::atomic_wait_json).collect();
+        let waits = json!({
+            "path": path.to_string(), "jobs": jobs, "lock_waits": lock_waits,
+            "atomic_waits": atomic_waits,
+        });
+        return terminal::print_json(&waits);
     }
     let mut out = terminal::output();
     print(&mut out, &path, &jobs, &lock_waits)?;
+    why::print_atomic_waits(&mut out, &atomic_waits)?;
     Ok(out.flush()?)
 }
 

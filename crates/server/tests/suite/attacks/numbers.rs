@@ -2,13 +2,13 @@
 //! memory does not grow with the sizes that a request claims.
 
 use pario_proto::{
-    Access, Call, CheckDepth, CheckRequest, CollectiveOpen, CompactionCursor, CreationOptions,
-    CutPiece, DiskChoice, DiskId, ExtentIndex, ExtentPlacement, ExtentSelection, FileId, FilePath,
-    JOB_SIZE_LIMIT, JobCall, KnownFile, LayoutChoice, LockCall, LockKind, LockRange, LockRequest,
-    Member, Mode, NamespaceRequest, NewFile, NodeInfo, Opened, PeerRequest, ProcessRequest,
-    ProcessTarget, ProcessWork, ROUNDS_LIMIT, Removal, Reply, Request, Revocation, Seek,
-    SharedCall, SharedFileId, SharedRequest, SubfileIndex, SubfileLocation, SubfileRange, TeamCall,
-    TeamPlace, Transfer,
+    Access, AtomicCall, AtomicRequest, BytesUse, Call, CheckDepth, CheckRequest, CollectiveOpen,
+    CompactionCursor, CreationOptions, CutPiece, DiskChoice, DiskId, ExtentIndex, ExtentPlacement,
+    ExtentSelection, FileId, FilePath, JOB_SIZE_LIMIT, JobCall, KnownFile, LayoutChoice, LockCall,
+    LockKind, LockRange, LockRequest, Member, Mode, NamespaceRequest, NewFile, NodeInfo, Opened,
+    PeerRequest, ProcessRequest, ProcessTarget, ProcessWork, ROUNDS_LIMIT, Removal, Reply, Request,
+    Revocation, Seek, SharedCall, SharedFileId, SharedRequest, SubfileIndex, SubfileLocation,
+    SubfileRange, TeamCall, TeamPlace, Transfer,
 };
 
 use super::node_process::AttackedNode;
@@ -79,7 +79,7 @@ fn numbers_at_their_extremes_are_answered() {
 
 /// Whether a request may wait for other processes.
 fn waits(kind: &str) -> bool {
-    matches!(kind, "job" | "shared" | "lock" | "process")
+    matches!(kind, "job" | "shared" | "lock" | "process" | "atomic")
 }
 
 /// The kind of a request. A new kind does not compile until it is attacked below.
@@ -115,13 +115,15 @@ fn kind(request: &Request) -> &'static str {
         Request::FileSystems => "file systems",
         Request::SyncMany { .. } => "sync many",
         Request::Compact { .. } => "compact",
+        Request::Atomic(_) => "atomic",
+        Request::AtomicWaits => "atomic waits",
     }
 }
 
 /// Requests with all their numbers at extremes, one number at a time.
 fn requests(flat: &Opened, extents: &Opened) -> Vec<Request> {
     let plain = [Request::Map, Request::Status, Request::Jobs, Request::LockWaits];
-    let mut all = [&plain[..], &[Request::FileSystems]].concat();
+    let mut all = [&plain[..], &[Request::FileSystems, Request::AtomicWaits]].concat();
     all.extend(SHORT.map(hello));
     for &short in &SHORT {
         all.extend(of_short(short, flat, extents));
@@ -325,6 +327,19 @@ fn of_long(number: u64, flat: &Opened, extents: &Opened) -> Vec<Request> {
             changed_ns: number,
         }),
     ];
+    let bytes = BytesUse { from: number, to: u64::MAX - number, is_write: true };
+    let atomic = [
+        AtomicCall::Open { grant: grant.clone(), path: path(), shared_file: None },
+        AtomicCall::Claim { number, bytes },
+        AtomicCall::AwaitRecall { delegation: number },
+        AtomicCall::GiveBack { delegation: number, claims: vec![(number, bytes); 20_000] },
+        AtomicCall::Release { number },
+        AtomicCall::Close,
+    ];
+    let files = [grant.file, FileId(u128::from(number))];
+    for (file, call) in files.into_iter().flat_map(|file| atomic.clone().map(|call| (file, call))) {
+        all.push(Request::Atomic(AtomicRequest { file, opener: number, call }));
+    }
     // A length that the file system takes would make the file that long, without any bytes.
     if number > 1 << 60 {
         all.push(Request::Resize { grant: grant.clone(), part, len: number });
