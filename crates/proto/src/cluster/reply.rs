@@ -183,6 +183,11 @@ pub enum Reply {
     SyncedMany(Vec<Result<bool, Failure>>),
     /// A step of a compaction is done.
     Compacted(CompactionProgress),
+    /// The process has joined an unnamed job.
+    UnnamedJobJoined {
+        /// The name that the node has given the job. No other job has it, also after restarts.
+        job: String,
+    },
 }
 
 /// A file, as the namespace knows it and as the descriptions of its subfiles say.

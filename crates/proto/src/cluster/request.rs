@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::check::CheckDepth;
 use super::compaction::CompactionCursor;
 use super::grant::{Access, Grant, Revocation};
-use super::job::{CollectiveOpen, JobCall, Member, SharedRequest, TeamCall};
+use super::job::{CollectiveOpen, JobCall, Member, ProcessName, SharedRequest, TeamCall};
 use super::lock::LockRequest;
 use super::map::NodeInfo;
 use super::path::FilePath;
@@ -236,6 +236,16 @@ pub enum Request {
         /// The cursor of the step before; `None` for the first step.
         cursor: Option<CompactionCursor>,
     },
+    /// Joins an unnamed job: the processes of the user that give the same size, each with its own
+    /// rank, while the job is incomplete. The reply names the job.
+    JoinUnnamedJob {
+        /// The number of ranks.
+        size: u32,
+        /// The rank of this process.
+        rank: u32,
+        /// This process, for the error of another one with the same rank.
+        process: ProcessName,
+    },
 }
 
 impl Request {
@@ -272,6 +282,7 @@ impl Request {
             Request::FileSystems => "file systems",
             Request::SyncMany { .. } => "sync many",
             Request::Compact { .. } => "compact",
+            Request::JoinUnnamedJob { .. } => "join unnamed job",
         }
     }
 }
