@@ -191,7 +191,10 @@ mod tests {
             ("pfsdexit there", "--host there stop"),
             ("pfsdexit unix:/x", "--host unix:/x stop"),
             ("pfsdreset localhost", "--host localhost reset --"),
-            ("pfsdreset localhost /pfs/a x.pfs", "--host localhost reset -- /pfs/a /home/anna/x.pfs"),
+            (
+                "pfsdreset localhost /pfs/a x.pfs",
+                "--host localhost reset -- /pfs/a /home/anna/x.pfs",
+            ),
             ("pfsdreset localhost ../pfs/./b/", "--host localhost reset -- /home/pfs/b"),
             ("pfsdstat localhost", "--host localhost status"),
             (

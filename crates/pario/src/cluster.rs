@@ -517,11 +517,7 @@ impl Cluster {
     /// Joins the unnamed job of this user and this size that is not complete yet, or begins one.
     /// Returns its name.
     pub(crate) fn join_unnamed_job(&self, size: u32, rank: u32) -> Result<String, Error> {
-        let process = ProcessName {
-            pid: std::process::id(),
-            program: program(),
-            host: own_name(),
-        };
+        let process = ProcessName { pid: std::process::id(), program: program(), host: own_name() };
         match self.shared.interface().call(Request::JoinUnnamedJob { size, rank, process })? {
             Reply::UnnamedJobJoined { job } => Ok(job),
             _ => Err(strange("")),
@@ -592,7 +588,8 @@ impl Shared {
                 // A node that listens at all addresses of its machine does not know by which of
                 // them this process reaches it.
                 if let Ok(address) = node.address.parse::<Address>()
-                    && (address.is_near() || address.tcp.is_some_and(|tcp| !tcp.ip().is_unspecified()))
+                    && (address.is_near()
+                        || address.tcp.is_some_and(|tcp| !tcp.ip().is_unspecified()))
                 {
                     connection.set_address(address);
                 }

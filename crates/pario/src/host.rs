@@ -1,7 +1,7 @@
 //! Hosts that users name: their addresses, and whether a host is this machine.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -105,9 +105,19 @@ pub fn not_an_address(text: &str, why: &str) -> Error {
     ))
 }
 
-/// Whether an address is one of this machine: only those can be listened at.
+/// Whether an address is one of this machine: then the way to it begins at the address itself. This
+/// sends nothing.
 fn is_own(ip: IpAddr) -> bool {
-    ip.is_loopback() || TcpListener::bind((ip, 0)).is_ok()
+    let any: IpAddr = match ip {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let way = || {
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect((ip, DEFAULT_PORT))?;
+        socket.local_addr()
+    };
+    ip.is_loopback() || ip.is_unspecified() || way().is_ok_and(|own| own.ip() == ip)
 }
 
 impl std::fmt::Display for HostAndPort {
@@ -154,6 +164,9 @@ mod tests {
         let found = HostAndPort::parse("192.0.2.1").unwrap().addresses().unwrap();
         assert_eq!(found, ["192.0.2.1:7411".parse().unwrap()]);
         let error = HostAndPort::parse("no-such-host.invalid").unwrap().addresses().unwrap_err();
-        assert!(error.to_string().contains("\"no-such-host.invalid\" is not the address"), "{error}");
+        assert!(
+            error.to_string().contains("\"no-such-host.invalid\" is not the address"),
+            "{error}"
+        );
     }
 }

@@ -62,10 +62,12 @@ pub fn create_key_file(path: &Path) -> Result<bool, Error> {
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
     }
+    // No two processes or threads write the same file.
+    let key = Key::random();
     let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(format!(".{}.new", std::process::id()));
+    unfinished.push(format!(".{}.new", &key.for_purpose("the name of a file").to_hex()[..16]));
     let unfinished = PathBuf::from(unfinished);
-    let made = write_private_file(&unfinished, format!("{}\n", Key::random().to_hex()))
+    let made = write_private_file(&unfinished, format!("{}\n", key.to_hex()))
         .and_then(|()| File::open(&unfinished)?.sync_all())
         .and_then(|()| fs::hard_link(&unfinished, path));
     // What is left over in case of an error is no key that anything uses.
@@ -138,7 +140,11 @@ mod tests {
         assert!(made.contains(&true), "{made:?}");
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
-        assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1, "nothing is left over");
+        assert_eq!(
+            fs::read_dir(file.parent().unwrap()).unwrap().count(),
+            1,
+            "nothing is left over"
+        );
         let key = read(&file).unwrap().key.to_hex();
         assert!(!create_key_file(&file).unwrap());
         assert_eq!(read(&file).unwrap().key.to_hex(), key);

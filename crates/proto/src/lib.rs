@@ -56,7 +56,8 @@ pub use cluster::grant::{
 };
 pub use cluster::job::{
     CollectiveOpen, CreationOptions, JOB_NAME_LIMIT_BYTES, JOB_SIZE_LIMIT, JobCall, JobMemoryId,
-    Member, ProcessName, SharedCall, SharedFileId, SharedRequest, TableLocation, TeamCall, TeamPlace,
+    Member, ProcessName, SharedCall, SharedFileId, SharedRequest, TableLocation, TeamCall,
+    TeamPlace,
 };
 pub use cluster::job_status::{
     JobStatus, LastCall, MissingRank, SharedFileStatus, WaitStatus, WaitTarget,

@@ -80,7 +80,8 @@ impl StorageThreads {
         let status = |thread: &ThreadState| {
             let serves = thread.serves.lock().clone();
             let waiting = thread.queue.load(Ordering::Relaxed);
-            let ms = |since: Instant| u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let ms =
+                |since: Instant| u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
             StorageThreadStatus {
                 waiting: waiting.saturating_sub(u64::from(serves.is_some())),
                 served: thread.served.load(Ordering::Relaxed),

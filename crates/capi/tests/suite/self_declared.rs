@@ -64,7 +64,12 @@ fn ranks_under_different_parents_and_environments_meet() {
     let program = compiled(&site);
     let environments: [&[(&str, &str)]; 4] = [
         &[],
-        &[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1"), ("SLURM_JOB_ID", "7"), ("SLURM_STEP_ID", "0")],
+        &[
+            ("SLURM_PROCID", "0"),
+            ("SLURM_NTASKS", "1"),
+            ("SLURM_JOB_ID", "7"),
+            ("SLURM_STEP_ID", "0"),
+        ],
         &[("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "4"), ("PMIX_NAMESPACE", "x@1")],
         &[("PMI_RANK", "5")],
     ];
@@ -86,16 +91,17 @@ fn a_second_process_with_a_rank_is_refused_and_both_are_named() {
     let site = Site::new();
     let program = compiled(&site);
     let first = SteppedProcess::start(rank(&site, &program, "", 2, 0));
-    let name = until_joined(&site, 2, &[0]);
-    assert!(name.starts_with("unnamed "), "{name}");
+    let job = until_joined(&site, 2, &[0]);
+    assert!(job.starts_with("unnamed "), "{job}");
+    let name = program.file_name().unwrap().to_str().unwrap();
     let second = SteppedProcess::start(rank(&site, &program, "", 2, 0));
     let pids = [first.0.id(), second.0.id()];
     let output = wait(second.0);
     assert_eq!(output.status.code(), Some(1), "{}", describe_output(&output));
     let told = stderr(&output);
     for part in [
-        &format!("process {} (errors-0) on host ", pids[0]),
-        &format!("process {} (errors-0) on host ", pids[1]),
+        &format!("process {} ({name}) on host ", pids[0]),
+        &format!("process {} ({name}) on host ", pids[1]),
         "cannot be rank 0 of 2",
         "PARIO_JOB",
     ] {
@@ -108,7 +114,9 @@ fn a_second_process_with_a_rank_is_refused_and_both_are_named() {
         SteppedProcess::start(command)
     };
     all_end_well(vec![named(1), named(0)]);
-    all_end_well((0..3).map(|it| SteppedProcess::start(rank(&site, &program, "", 3, it))).collect());
+    all_end_well(
+        (0..3).map(|it| SteppedProcess::start(rank(&site, &program, "", 3, it))).collect(),
+    );
     // The first process has waited for its own rank 1 all the time.
     all_end_well(vec![first, SteppedProcess::start(rank(&site, &program, "", 2, 1))]);
 }
@@ -127,7 +135,9 @@ fn an_ended_rank_of_an_incomplete_job_is_reported_to_those_that_wait_for_it() {
     assert_eq!(output.status.code(), Some(5), "{}", describe_output(&output));
     assert!(stderr(&output).contains("rank 1 is gone"), "{}", describe_output(&output));
     // Nothing is left of that job.
-    all_end_well((0..3).map(|it| SteppedProcess::start(rank(&site, &program, "", 3, it))).collect());
+    all_end_well(
+        (0..3).map(|it| SteppedProcess::start(rank(&site, &program, "", 3, it))).collect(),
+    );
 }
 
 #[test]
@@ -147,17 +157,38 @@ fn a_host_is_used_and_never_ignored() {
     };
     // An address for documents, which no machine has.
     let told = refused(rank(&site, &program, "192.0.2.1", 1, 0));
-    assert!(told.contains("host 192.0.2.1") && told.contains("PARIO_CLUSTER names unix:"), "{told}");
-    let mut elsewhere = rank(&site, &program, "192.0.2.1", 1, 0);
-    elsewhere.env_remove("PARIO_CLUSTER");
-    let told = refused(elsewhere);
-    for part in ["no node answers on host 192.0.2.1 at port 7411", "tcp:192.0.2.1:7411", "--listen"] {
-        assert!(told.contains(part), "{told}");
-    }
+    assert!(
+        told.contains("host 192.0.2.1") && told.contains("PARIO_CLUSTER names unix:"),
+        "{told}"
+    );
     let mut unknown = rank(&site, &program, "no-such-host.invalid", 1, 0);
     unknown.env_remove("PARIO_CLUSTER");
     let told = refused(unknown);
     assert!(told.contains("\"no-such-host.invalid\" is not the address of a cluster"), "{told}");
+}
+
+/// On a machine whose network has no further one.
+#[test]
+fn a_host_that_does_not_answer_is_an_error_within_seconds() {
+    let Some(lab) = Lab::new(1) else { return };
+    let site = Site::new();
+    let program = compiled(&site);
+    // A machine of the same network that is down, and one to which no way leads.
+    for host in ["10.79.0.99", "192.0.2.1"] {
+        let own = rank(&site, &program, host, 1, 0);
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &lab.namespace(0)]);
+        command.arg(own.get_program()).args(own.get_args()).current_dir(site.dir.path());
+        let began = Instant::now();
+        let output = wait(SteppedProcess::start(command).0);
+        assert_eq!(output.status.code(), Some(1), "{}", describe_output(&output));
+        assert!(began.elapsed() < SECONDS, "known after {:?}", began.elapsed());
+        let told = stderr(&output);
+        let tried = [format!("on host {host} at port 7411"), format!("tcp:{host}:7411")];
+        for part in tried.iter().map(String::as_str).chain(["no node answers", "--listen"]) {
+            assert!(told.contains(part), "{told}");
+        }
+    }
 }
 
 /// The node and one rank on one machine, the other rank on another one.

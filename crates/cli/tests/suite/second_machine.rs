@@ -114,7 +114,7 @@ fn a_second_machine_needs_the_name_of_the_host_and_a_copy_of_the_key() {
     // A host and a variable that disagree; hosts that do not answer.
     let mut command = client.command(PFSDSTAT, &["localhost"]);
     command.env("PARIO_CLUSTER", format!("tcp:{host}:7411"));
-    let told = stderr(&client.ends_with(1, command)).to_owned();
+    let told = stderr(&client.ends_with(2, command)).to_owned();
     assert!(told.contains("names host localhost, but the variable PARIO_CLUSTER"), "{told}");
     for nobody in ["10.79.0.99", "192.0.2.1"] {
         let told = stderr(&client.ends(5, PFSDSTAT, &[nobody])).to_owned();

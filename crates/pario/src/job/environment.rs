@@ -234,9 +234,8 @@ mod tests {
             };
             member_origin(find, given).unwrap()
         };
-        let named = |job: &str, size, rank| {
-            MemberOrigin::Named(Member { job: job.to_owned(), size, rank })
-        };
+        let named =
+            |job: &str, size, rank| MemberOrigin::Named(Member { job: job.to_owned(), size, rank });
         let unnamed = |size, rank| MemberOrigin::Unnamed { size, rank };
         assert_eq!(origin(&[], Some((4, 2))), unnamed(4, 2));
         assert_eq!(origin(&[("PARIO_JOB", "7")], Some((4, 2))), named("7", 4, 2));

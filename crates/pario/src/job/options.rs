@@ -6,8 +6,8 @@ use std::time::Duration;
 use pario_proto::Member;
 use pario_team::{Endpoint, Key, Rendezvous};
 
-use super::environment::{self, MemberOrigin};
 use super::Job;
+use super::environment::{self, MemberOrigin};
 use crate::cluster::Cluster;
 use crate::error::Error;
 

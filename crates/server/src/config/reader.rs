@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use pario_flow::document::{Document, DocumentError, DocumentKey, DocumentTable, DocumentValue};
 
-use super::{CONCURRENT_REQUESTS_LIMIT, ShortCut};
 use super::error::{ConfigMistake, ConfigProblem};
+use super::{CONCURRENT_REQUESTS_LIMIT, ShortCut};
 
 /// A value that was written, and its line.
 pub(super) type Lined<T> = (T, usize);

@@ -10,9 +10,9 @@ use pario_flow::RunningProgram;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
     Call, CallOutcome, CollectiveOpen, Failure, FilePath, Identity, JobCall, JobMemoryId, Layout,
-    LockCall, LockRequest, Member, Mode, NamespaceRequest, OPEN_TEXT_LIMIT_BYTES, Opened, ProcessName, Reply,
-    ReplyMessage, Request, SharedCall, SharedFileId, SharedRequest, SubfileIndex, SubfileLocation,
-    SubfileMeasure, TeamCall,
+    LockCall, LockRequest, Member, Mode, NamespaceRequest, OPEN_TEXT_LIMIT_BYTES, Opened,
+    ProcessName, Reply, ReplyMessage, Request, SharedCall, SharedFileId, SharedRequest,
+    SubfileIndex, SubfileLocation, SubfileMeasure, TeamCall,
 };
 use parking_lot::Mutex;
 

@@ -178,8 +178,8 @@ pub fn launch(shared: &Arc<NodeState>) -> Result<(RunningProgram, Operations), N
     let state = shared.clone();
     let proxies = program.pool("NodeProxy", nodes, move |node| NodeProxy::new(state.clone(), node));
     let state = shared.clone();
-    let storage =
-        program.pool("Storage", shared.storage_threads.count(), move |_| Storage::new(state.clone()));
+    let storage = program
+        .pool("Storage", shared.storage_threads.count(), move |_| Storage::new(state.clone()));
     let state = shared.clone();
     let subfile_worker = program.pool("SubfileWorker", config.disks.len().max(1), move |_| {
         SubfileWorker::new(state.clone())

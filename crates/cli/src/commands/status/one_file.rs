@@ -7,10 +7,10 @@ use pario::FilePath;
 use pario::status::{JobStatus, LockWait};
 use serde_json::json;
 
+use super::{ANSWER_LIMIT, NodeView, Options, shared_files};
 use crate::amounts::count;
 use crate::arguments::GlobalOptions;
 use crate::commands::why;
-use super::{ANSWER_LIMIT, NodeView, Options, shared_files};
 use crate::{paths, reach, terminal};
 
 /// Runs the command.
