@@ -267,14 +267,16 @@ fn announce(
         reach::shown_address(address)
     )?;
     writeln!(out, "pario: try   pario cp FILE /   |   pario top   |   pario stop")?;
-    if let (Some(listen), Some(key)) = (node.listen, &config.key_file) {
-        let port = listen.port();
-        writeln!(
-            out,
-            "pario: other machines reach it by the name of this host (port {port}), with a copy of \
-             the key in {} as their ~/.config/pario/key",
-            key.display()
-        )?;
+    if let (Some(listen), Some(key), None) = (node.listen, &config.key_file, &config.source) {
+        let (port, key) = (listen.port(), key.display());
+        let who = match listen.ip().is_loopback() {
+            true => format!("it admits holders of the key in {key} at port {port}"),
+            false => format!(
+                "other machines reach it by the name of this host (port {port}), with a copy of the \
+                 key in {key} as their ~/.config/pario/key"
+            ),
+        };
+        writeln!(out, "pario: {who}")?;
     }
     if let Some(metrics) = metrics {
         let url = metrics.url();

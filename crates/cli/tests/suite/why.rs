@@ -218,7 +218,7 @@ fn the_state_of_a_file_is_shown() {
     let sandbox = Sandbox::served();
     let ranks = waiting(&sandbox);
     let text = sandbox.ok(&["status", "--file", "/result"]);
-    assert!(text.starts_with("/result: 1 job has it open\n\njob    user"), "{text}");
+    assert!(text.starts_with("/result: 1 job has it open\n\nfile     job "), "{text}");
     assert!(text.contains("M_SYNC"), "{text}");
     assert!(text.contains("ranks 0 to 2"), "{text}");
     assert!(text.contains("\n    in write of 100 bytes: ranks 0, 1\n"), "{text}");
