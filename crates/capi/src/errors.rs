@@ -209,6 +209,7 @@ fn errno_of_failure(failure: &Failure, kind: ErrnoContext) -> c_int {
         Failure::Invalid(_)
         | Failure::Layout { .. }
         | Failure::WrongKind { .. }
+        | Failure::RankInUse { .. }
         | Failure::Root
         | Failure::IntoItself { .. } => EPFSLINVAL,
         Failure::Collective { error, .. } => errno_of_collective(error, kind),

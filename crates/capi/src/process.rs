@@ -1,7 +1,7 @@
 //! This process: its rank in its job, and its connection to the cluster.
 //!
 //! A program may say its rank and size with `pfslib_init`; otherwise the launcher's environment
-//! variables say them. A process that was forked from one with a connection cannot use it, because
+//! variables say them. Processes of a job without a name find each other at the cluster's node. A process that was forked from one with a connection cannot use it, because
 //! the connection's threads exist only in the parent: calls there fail with `EPFSLFORK`.
 
 use std::mem::MaybeUninit;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once};
 
 use libc::c_int;
-use pario::{Cluster, Job, JobFiles};
+use pario::{Cluster, ClusterOptions, Job, JobFiles};
 use parking_lot::Mutex;
 
 use crate::errors::{CallResult, EPFSLFORK, ErrnoContext, ErrnoError, IntoCallResult};
@@ -57,7 +57,8 @@ pub fn init(host: &str, size: c_int, rank: c_int) -> CallResult<()> {
         None => {}
     }
     let cluster = connect(host)?;
-    let job = Job::options().size_and_rank(size, rank).from_env().in_call(ErrnoContext::Open)?;
+    let job = Job::options().size_and_rank(size, rank).join_at(&cluster);
+    let job = job.in_call(ErrnoContext::Open)?;
     *process = Some(Arc::new(ProcessState::new(&cluster, &job, Some(init_arguments))?));
     Ok(())
 }
@@ -69,8 +70,8 @@ pub fn current() -> CallResult<Arc<ProcessState>> {
     if let Some(known) = &*process {
         return Ok(known.clone());
     }
-    let job = Job::from_env().in_call(ErrnoContext::Open)?;
     let cluster = connect("")?;
+    let job = Job::options().join_at(&cluster).in_call(ErrnoContext::Open)?;
     let known = Arc::new(ProcessState::new(&cluster, &job, None)?);
     *process = Some(known.clone());
     Ok(known)
@@ -79,6 +80,11 @@ pub fn current() -> CallResult<Arc<ProcessState>> {
 /// Returns whether this process is connected to a cluster.
 pub fn is_connected() -> bool {
     check_fork().is_ok() && PROCESS.lock().is_some()
+}
+
+/// Returns the job of this process, if it is connected to a cluster.
+pub fn joined() -> Option<Job> {
+    PROCESS.lock().as_ref().map(|known| known.job().clone())
 }
 
 /// Returns the size of the job and the rank of this process. Needs no cluster.
@@ -150,13 +156,16 @@ impl ProcessState {
     }
 }
 
-/// Connects to the address, or to the cluster that the environment names. A bare host name is
-/// ignored, because a host can run several nodes.
+/// Connects to the cluster on a host or at an address; to the one that the environment names if the
+/// program names none.
 fn connect(host: &str) -> CallResult<Cluster> {
     register_fork_handler();
-    let is_address = host.contains([':', '/', '=']);
     let connected = with_signals_blocked(|| {
-        let cluster = if is_address { Cluster::connect(host) } else { Cluster::from_env() }?;
+        let cluster = match host {
+            "" => Cluster::from_env(),
+            address if address.contains([':', '/', '=']) => Cluster::connect(address),
+            host => Cluster::connect_to_host(host, ClusterOptions::default()),
+        }?;
         cluster.start_callback_thread()?;
         Ok::<Cluster, pario::Error>(cluster)
     });

@@ -44,8 +44,16 @@ pub fn init(rank: c_int, size: c_int) -> CallResult<()> {
             known.size()
         ))),
         None => {
-            let new =
-                Job::options().size_and_rank(size, rank).from_env().in_call(ErrnoContext::Open)?;
+            // A process that has called `pfslib_init` has said which job it means.
+            let connected = process::joined();
+            let connected = connected.filter(|job| (job.rank(), job.size()) == (rank, size));
+            let new = match connected {
+                Some(job) => job,
+                None => {
+                    let options = Job::options().size_and_rank(size, rank);
+                    options.from_env().in_call(ErrnoContext::Open)?
+                }
+            };
             join(&new)?;
             *job = Some(new);
             Ok(())
@@ -60,7 +68,10 @@ pub fn current() -> CallResult<Team> {
     if let Some(known) = &*job {
         return known.team().in_call(ErrnoContext::Open);
     }
-    let new = Job::from_env().in_call(ErrnoContext::Open)?;
+    let new = match process::joined() {
+        Some(job) => job,
+        None => Job::from_env().in_call(ErrnoContext::Open)?,
+    };
     let team = join(&new)?;
     *job = Some(new);
     Ok(team)

@@ -45,10 +45,14 @@ pub struct Arguments {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Cluster and output")]
 pub struct GlobalOptions {
-    /// The cluster: unix:PATH, tcp:HOST:PORT, or a node's data directory [default: PARIO_CLUSTER,
-    /// otherwise your running node]
+    /// The cluster: unix:PATH, tcp:HOST:PORT, a host, or a node's data directory [default:
+    /// PARIO_CLUSTER, otherwise your running node]
     #[arg(long, global = true, value_name = "ADDRESS", conflicts_with = "data")]
     pub cluster: Option<String>,
+
+    /// The cluster on this host, or at this address, as the commands of PFSLib name it
+    #[arg(long, global = true, value_name = "HOST", hide = true, conflicts_with_all = ["data", "cluster"])]
+    pub host: Option<String>,
 
     /// Run the cluster in this directory inside this command, without a server
     #[arg(long, global = true, value_name = "DIR")]
@@ -59,7 +63,8 @@ pub struct GlobalOptions {
     #[arg(long, global = true, conflicts_with = "cluster")]
     pub create: bool,
 
-    /// The file with the cluster's key, for addresses on other machines
+    /// The file with the cluster's key, for other machines [default: PARIO_KEY, otherwise
+    /// ~/.config/pario/key]
     #[arg(long, global = true, value_name = "FILE")]
     pub key: Option<PathBuf>,
 

@@ -33,6 +33,7 @@ fn find(global: &GlobalOptions, warn: impl Fn(&str)) -> Result<Cluster, Error> {
             Cluster::embedded_with(data, options)
         }
         (None, Some(address)) => Cluster::connect_with(address, options),
+        (None, None) if global.host.is_some() => on_host(global.host.as_deref(), options),
         (None, None) if std::env::var_os("PARIO_CLUSTER").is_some() => {
             Cluster::from_env_with(options)
         }
@@ -42,6 +43,17 @@ fn find(global: &GlobalOptions, warn: impl Fn(&str)) -> Result<Cluster, Error> {
             running.ignored.iter().for_each(|why| warn(why));
             Cluster::connect_to(node, options)
         }
+    }
+}
+
+/// Opens the cluster on a host. A directory, or anything that is not the name of a host, is an
+/// address.
+fn on_host(host: Option<&str>, options: ClusterOptions) -> Result<Cluster, Error> {
+    let host = host.unwrap_or_default();
+    let is_name = !host.contains(['/', ':', '=']) && !Path::new(host).is_dir();
+    match is_name {
+        true => Cluster::connect_to_host(host, options),
+        false => Cluster::connect_with(host, options),
     }
 }
 

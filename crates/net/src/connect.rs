@@ -56,10 +56,11 @@ impl Core {
             return Err(ConnectError::NoRoute { address, reason });
         };
         let name = format!("tcp={tcp}");
-        if self.key.is_none() && !tcp.ip().is_loopback() {
-            return Err(ConnectError::Key { address: name, problem: KeyProblem::Missing });
-        }
         match connect_tcp(&tcp, self.options.handshake_wait()) {
+            // The machine answers; nothing is sent to it without a key.
+            Ok(_) if self.key.is_none() && !tcp.ip().is_loopback() => {
+                Err(ConnectError::Key { address: name, problem: KeyProblem::Missing })
+            }
             Ok(stream) => self.handshake(Stream::Tcp(stream), None, name),
             Err(error) => Err(ConnectError::Unreachable { address: name, error }),
         }

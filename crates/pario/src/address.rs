@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{self, Read as _};
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -10,31 +9,52 @@ use pario_net::Address;
 use rustix::fs::OFlags;
 
 use crate::error::Error;
+use crate::host::{HostAndPort, not_an_address};
 
 /// The longest address that a data directory may hold.
 const NOTE_LIMIT_BYTES: u64 = 64 << 10;
 
-/// What users write: `unix:PATH`, `tcp:HOST:PORT`, `HOST:PORT`, the path of a socket, the data
-/// directory of a running node, or the full form that a node prints.
-pub fn parse(text: &str) -> Result<Address, Error> {
+/// Where a cluster is, as users write it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClusterPlace {
+    /// The address of a node.
+    Address(Address),
+    /// A TCP port of a host.
+    Network(HostAndPort),
+    /// A host by its name alone: the user's node if it is this machine, otherwise the default port.
+    Host(HostAndPort),
+}
+
+/// What users write: `unix:PATH`, `tcp:HOST:PORT`, `HOST:PORT`, `HOST`, the path of a socket, the
+/// data directory of a running node, or the full form that a node prints.
+pub fn parse(text: &str) -> Result<ClusterPlace, Error> {
     let text = text.trim();
     if let Some(path) = text.strip_prefix("unix:") {
-        return Ok(Address::unix(absolute(path)?));
+        return Ok(ClusterPlace::Address(Address::unix(absolute(path)?)));
     }
     if let Some(host) = text.strip_prefix("tcp:") {
-        return resolve(host).map(Address::tcp);
+        return host_and_port(host).map(ClusterPlace::Network);
     }
     if text.contains('=') {
-        return text.parse().map_err(|error| Error::invalid(format!("{error}")));
+        let address = text.parse().map_err(|error| Error::invalid(format!("{error}")));
+        return address.map(ClusterPlace::Address);
     }
     let path = Path::new(text);
     if path.is_dir() {
-        return of_data_directory(path);
+        return of_data_directory(path).map(ClusterPlace::Address);
     }
     if text.contains('/') {
-        return Ok(Address::unix(absolute(text)?));
+        return Ok(ClusterPlace::Address(Address::unix(absolute(text)?)));
     }
-    resolve(text).map(Address::tcp)
+    host_and_port(text).map(|host| match host.port {
+        Some(_) => ClusterPlace::Network(host),
+        None => ClusterPlace::Host(host),
+    })
+}
+
+fn host_and_port(text: &str) -> Result<HostAndPort, Error> {
+    let why = "it names no host, or its port is no number";
+    HostAndPort::parse(text).ok_or_else(|| not_an_address(text, why))
 }
 
 /// The node that serves a data directory says where it is in a file there. The owner of the
@@ -95,13 +115,25 @@ fn absolute(path: &str) -> Result<PathBuf, Error> {
     std::path::absolute(path).map_err(|error| Error::invalid(format!("{path}: {error}")))
 }
 
-fn resolve(host: &str) -> Result<SocketAddr, Error> {
-    let wrong = |why: String| {
-        Error::invalid(format!(
-            "{host:?} is not the address of a cluster ({why}): write unix:PATH, tcp:HOST:PORT, or \
-             the data directory of a node"
-        ))
-    };
-    let mut found = host.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
-    found.next().ok_or_else(|| wrong("the host has no address".to_owned()))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_an_address_a_port_or_a_host() {
+        let host = |host: &str, port| HostAndPort { host: host.to_owned(), port };
+        for (text, place) in [
+            ("unix:/run/s", ClusterPlace::Address(Address::unix("/run/s"))),
+            ("/run/s", ClusterPlace::Address(Address::unix("/run/s"))),
+            ("tcp:sun17", ClusterPlace::Network(host("sun17", None))),
+            ("tcp:sun17:9", ClusterPlace::Network(host("sun17", Some(9)))),
+            ("sun17:9", ClusterPlace::Network(host("sun17", Some(9)))),
+            (" sun17\n", ClusterPlace::Host(host("sun17", None))),
+        ] {
+            assert_eq!(parse(text).unwrap(), place, "{text}");
+        }
+        for text in ["", "tcp:", "sun17:many", "tcp=nonsense"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
 }

@@ -1,24 +1,27 @@
 //! A cluster, as a client sees it.
 
 use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use pario_net::{Address, DescriptorClient, Key, User};
+use pario_net::{Address, DescriptorClient, User};
 use pario_proto::{
     AtomicWait, CheckReport, CheckRequest, ClusterMap, DiskId, Failure, FilePath, Identity,
-    JobStatus, LockWait, NamespaceRequest, NodeStatus, Reply, Request,
+    JobStatus, LockWait, NamespaceRequest, NodeStatus, ProcessName, Reply, Request,
 };
 #[cfg(feature = "embedded")]
 use pario_server::MissingNamespace;
 use parking_lot::{Mutex, RwLock};
 
-use crate::address;
+use crate::address::{self, ClusterPlace};
 use crate::connection::{Client, Connection, Watch, strange};
 use crate::error::Error;
+use crate::host::{DEFAULT_PORT, HostAndPort, not_an_address, own_name};
 use crate::job::JobCalls;
+use crate::key;
 use crate::running::{RunningNode, running_nodes};
 
 /// The default time limit of a reply.
@@ -74,8 +77,9 @@ pub struct ClusterOptions {
     /// Whether this process reads and writes files on disks of its own machine itself. By default
     /// the variable PARIO_SHORT_CUT decides (`0` turns the short cut off); without it, it is on.
     pub short_cut: Option<bool>,
-    /// The file with the key of the cluster; by default the one that the variable PARIO_KEY names.
-    /// Needed over TCP.
+    /// The file with the key of the cluster, which is needed over TCP. By default the variable
+    /// PARIO_KEY holds the key or names its file; without it, [`user_key_file`](crate::user_key_file)
+    /// counts.
     pub key_file: Option<PathBuf>,
     /// The time limit of a reply: 30 seconds by default.
     pub timeout: Option<Duration>,
@@ -157,7 +161,7 @@ impl Cluster {
         })?;
         let address = node.address().parse::<Address>();
         let address = address.map_err(|error| Error::other(error.to_string()))?;
-        Self::open_at(address, client(&options, true)?, &options, Some(node))
+        Self::open_at(address, client(&options, (true, false))?, &options, Some(node))
     }
 
     /// The report of the rebuild of a missing namespace, if this cluster is embedded and opening it
@@ -167,8 +171,9 @@ impl Cluster {
         self.shared.embedded.as_ref()?.rebuilt()
     }
 
-    /// Connects to a running cluster at an address: `unix:PATH`, `tcp:HOST:PORT`, or the data
-    /// directory of one of its nodes.
+    /// Connects to a running cluster at an address: `unix:PATH`, `tcp:HOST:PORT`, the data directory
+    /// of one of its nodes, or a host. A host that is this machine means the user's own node, and
+    /// another one the node that listens there at port 7411 (`pario serve --listen`).
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -188,7 +193,84 @@ impl Cluster {
 
     /// Like [`connect`](Self::connect), with options.
     pub fn connect_with(address: &str, options: ClusterOptions) -> Result<Self, Error> {
-        Self::open_named(address::parse(address)?, &options, true)
+        match address::parse(address)? {
+            ClusterPlace::Address(address) => Self::open_named(address, &options, true),
+            ClusterPlace::Network(host) => Self::open_on_network(&host, &options),
+            ClusterPlace::Host(host) => Self::open_on_host(&host, options),
+        }
+    }
+
+    /// Connects to the cluster on a host: the user's own node if the host is this machine, otherwise
+    /// the node that listens there at port 7411. The variable PARIO_CLUSTER may choose among the
+    /// clusters of that host; if it names a cluster elsewhere, this fails: neither of the two is
+    /// ignored.
+    ///
+    /// ```no_run
+    /// let cluster = pario::Cluster::connect_to_host("sun17", Default::default())?;
+    /// # Ok::<(), pario::Error>(())
+    /// ```
+    pub fn connect_to_host(host: &str, options: ClusterOptions) -> Result<Self, Error> {
+        let named = HostAndPort::parse(host).filter(|host| host.port.is_none());
+        let named = named.ok_or_else(|| not_an_address(host, "it is not the name of a host"))?;
+        let Ok(chosen) = std::env::var("PARIO_CLUSTER") else {
+            return Self::open_on_host(&named, options);
+        };
+        if is_on_host(&address::parse(&chosen)?, &named) {
+            return Self::connect_with(&chosen, options);
+        }
+        Err(Error::invalid(format!(
+            "the program names host {host}, but the variable PARIO_CLUSTER names {chosen}, which is \
+             not on that host: unset PARIO_CLUSTER, or let the program name the other host"
+        )))
+    }
+
+    /// Connects to the user's own node if the host is this machine, otherwise over the network.
+    fn open_on_host(host: &HostAndPort, options: ClusterOptions) -> Result<Self, Error> {
+        if !host.is_this_machine() {
+            return Self::open_on_network(host, &options);
+        }
+        let running = running_nodes();
+        for why in &running.ignored {
+            tracing::warn!("{why}");
+        }
+        match running.only() {
+            Ok(node) => Self::connect_to(node, options),
+            // Another user's node may listen for holders of its key. Without a key, that could be
+            // the trap of a third user.
+            Err(Error::NotRunning { text })
+                if key::find(options.key_file.as_deref(), true)?.is_some() =>
+            {
+                Self::open_on_network(host, &options).map_err(|error| match error {
+                    Error::NodeDown { text: far, .. } => {
+                        Error::NotRunning { text: format!("{text}; {far}") }
+                    }
+                    error => error,
+                })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Connects to the first address of a host at which a node answers. The error names all that
+    /// were tried.
+    fn open_on_network(host: &HostAndPort, options: &ClusterOptions) -> Result<Self, Error> {
+        let mut tried = Vec::new();
+        for address in host.addresses()? {
+            match Self::open_named(Address::tcp(address), options, true) {
+                Err(Error::NodeDown { text, .. }) => tried.push(text),
+                opened => return opened,
+            }
+        }
+        let (name, port) = (&host.host, host.port.unwrap_or(DEFAULT_PORT));
+        Err(Error::NodeDown {
+            node: String::new(),
+            text: format!(
+                "no node answers on host {name} at port {port}: {}; start one there with `pfsd \
+                 --listen` or `pario serve --listen`, or name the port at which it listens, as in \
+                 {name}:PORT",
+                tried.join("; ")
+            ),
+        })
     }
 
     /// Connects to the cluster that the variable PARIO_CLUSTER names; without it, to the user's own
@@ -243,7 +325,7 @@ impl Cluster {
         options: &ClusterOptions,
         trusts_any_user: bool,
     ) -> Result<Self, Error> {
-        let client = client(options, trusts_any_user)?;
+        let client = client(options, (trusts_any_user, !address.is_near()))?;
         #[cfg(feature = "embedded")]
         return Self::open_at(address, client, options, None);
         #[cfg(not(feature = "embedded"))]
@@ -461,6 +543,16 @@ impl Cluster {
         Ok(())
     }
 
+    /// Joins the unnamed job of this user and this size that is not complete yet, or begins one.
+    /// Returns its name.
+    pub(crate) fn join_unnamed_job(&self, size: u32, rank: u32) -> Result<String, Error> {
+        let process = ProcessName { pid: std::process::id(), program: program(), host: own_name() };
+        match self.shared.interface().call(Request::JoinUnnamedJob { size, rank, process })? {
+            Reply::UnnamedJobJoined { job } => Ok(job),
+            _ => Err(strange("")),
+        }
+    }
+
     /// Calls the interface node.
     pub(crate) fn names(&self, request: NamespaceRequest) -> Result<Reply, Error> {
         self.shared.interface().call(Request::Namespace(request))
@@ -475,6 +567,13 @@ impl Cluster {
     pub fn identity(&self) -> Result<Identity, Error> {
         Ok(self.shared.interface().welcome()?.identity.clone())
     }
+}
+
+/// The name of the program that this process runs.
+fn program() -> String {
+    let name = |path: PathBuf| Some(path.file_name()?.to_string_lossy().into_owned());
+    let path = std::env::current_exe().ok();
+    path.and_then(name).unwrap_or_else(|| "client".to_owned())
 }
 
 impl Shared {
@@ -520,7 +619,12 @@ impl Shared {
         }
         if let Reply::Map(map) = self.interface().call(Request::Map)? {
             for (connection, node) in self.nodes.read().iter().zip(&map.nodes) {
-                if let Ok(address) = node.address.parse() {
+                // A node that listens at all addresses of its machine does not know by which of
+                // them this process reaches it.
+                if let Ok(address) = node.address.parse::<Address>()
+                    && (address.is_near()
+                        || address.tcp.is_some_and(|tcp| !tcp.ip().is_unspecified()))
+                {
                     connection.set_address(address);
                 }
             }
@@ -602,43 +706,42 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
-fn client(options: &ClusterOptions, trusts_any_user: bool) -> Result<Client, Error> {
+/// How this process presents itself. Nodes that are far are on another machine, or reached as if they
+/// were.
+fn client(
+    options: &ClusterOptions,
+    (trusts_any_user, is_far): (bool, bool),
+) -> Result<Client, Error> {
     let own = User::own();
     let mut gids = vec![own.gid];
     gids.extend(own.groups.iter().copied().filter(|gid| *gid != own.gid));
-    let program = || {
-        let path = std::env::current_exe().ok()?;
-        Some(path.file_name()?.to_string_lossy().into_owned())
-    };
-    let program = options.client.clone().or_else(program).unwrap_or_else(|| "client".to_owned());
-    let key_file =
-        options.key_file.clone().or_else(|| std::env::var_os("PARIO_KEY").map(PathBuf::from));
-    let key = key_file.as_deref().map(read_key).transpose()?;
+    let program = options.client.clone().unwrap_or_else(program);
+    let key = key::find(options.key_file.as_deref(), is_far)?;
     Ok(Client {
         name: format!("{program} ({})", std::process::id()),
         identity: Identity { uid: own.uid, gids },
         key,
-        key_file,
         timeout: options.timeout.unwrap_or(TIMEOUT),
         connect_wait: options.timeout,
         trusts_any_user,
     })
 }
 
-fn read_key(path: &Path) -> Result<Key, Error> {
-    use std::io::ErrorKind;
-    let wrong = |kind, why: String| Error::KeyFile {
-        kind,
-        text: format!("the key in {}: {why}", path.display()),
-    };
-    let text = match pario_net::read_private_file(path, true) {
-        Ok(text) => text,
-        // The error names the file already.
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            let text = format!("the key cannot be used: {error}");
-            return Err(Error::KeyFile { kind: ErrorKind::PermissionDenied, text });
+/// Whether a cluster is on a host, as far as addresses say. A host that is unknown has none.
+fn is_on_host(place: &ClusterPlace, host: &HostAndPort) -> bool {
+    match place {
+        ClusterPlace::Address(Address { tcp: Some(tcp), unix: None, .. }) => {
+            host.addresses().is_ok_and(|found| found.iter().any(|known| known.ip() == tcp.ip()))
         }
-        Err(error) => return Err(wrong(error.kind(), error.to_string())),
-    };
-    Key::from_hex(&text).map_err(|error| wrong(ErrorKind::InvalidInput, error.to_string()))
+        ClusterPlace::Address(address) => address.is_near() && host.is_this_machine(),
+        ClusterPlace::Network(other) | ClusterPlace::Host(other) => {
+            let ips = |host: &HostAndPort| -> Vec<IpAddr> {
+                host.addresses().unwrap_or_default().iter().map(SocketAddr::ip).collect()
+            };
+            let own = ips(host);
+            other.host == host.host
+                || ips(other).iter().any(|ip| own.contains(ip))
+                || other.is_this_machine() && host.is_this_machine()
+        }
+    }
 }

@@ -1,13 +1,12 @@
 //! A connection to one node: what a client says first, and the welcome that the node replies with.
 //! [`ReconnectingClient`] opens the connection when it is first needed, and again after it was lost.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pario_net::wire::WireLimits;
 use pario_net::{
-    Address, BorrowedParts, Bulk, ConnectionFailure, ConnectionOptions, DescriptorClient, Key,
+    Address, BorrowedParts, Bulk, ConnectionFailure, ConnectionOptions, DescriptorClient,
     OpenConnection, OpenTimeLimits, Options, PendingReply, ReconnectingClient, RecvBuffer,
     RpcClient, RpcError, SentRequest, SessionSetup,
 };
@@ -18,6 +17,7 @@ use pario_proto::{
 use parking_lot::Mutex;
 
 use crate::error::Error;
+use crate::key::FoundKey;
 use crate::protocol::NodeProtocol;
 use crate::unanswered;
 
@@ -33,9 +33,8 @@ const NEAR_OPEN_LIMIT: Duration = Duration::from_secs(10);
 pub struct Client {
     pub name: String,
     pub identity: Identity,
-    pub key: Option<Key>,
-    /// The file that the key was read from.
-    pub key_file: Option<PathBuf>,
+    /// The key of the cluster.
+    pub key: Option<FoundKey>,
     /// The time limit for a reply.
     pub timeout: Duration,
     /// The time limit for opening a connection, if the caller has set one.
@@ -81,7 +80,7 @@ impl Connection {
         let options = ConnectionOptions {
             name: client.name.clone(),
             port: REQUEST_PORT,
-            key: client.key.clone(),
+            key: client.key.as_ref().map(|found| found.key.clone()),
             connects_to_any_user: client.trusts_any_user,
             near: limits(NEAR_OPEN_LIMIT, NEAR_OPEN_LIMIT),
             far: limits(FAR_OPEN_LIMIT, FAR_PRESENCE_LIMIT),
@@ -242,8 +241,8 @@ impl SessionSetup<NodeProtocol> for NodeSetup {
         let node = self.node.lock().clone();
         match failure {
             ConnectionFailure::NoLink { address, error, time_limit } => {
-                let key_file = self.client.key_file.as_deref();
-                unanswered::explain(&error, &node, &address, key_file, time_limit)
+                let key_source = self.client.key.as_ref().map(|found| found.source.as_str());
+                unanswered::explain(&error, &node, &address, key_source, time_limit)
             }
             ConnectionFailure::Silent { address, time_limit } => {
                 unanswered::silent(&node, &address, time_limit)
@@ -335,7 +334,6 @@ mod tests {
             name,
             identity,
             key: None,
-            key_file: None,
             timeout,
             connect_wait: None,
             trusts_any_user: true,

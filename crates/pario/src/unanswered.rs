@@ -1,12 +1,13 @@
 //! Why no connection to a node comes about, in a sentence with what to do about it.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pario_net::{Address, ConnectError, KeyProblem, SpaceError, User, connect_unix};
 
 use crate::error::Error;
+use crate::key::user_key_file;
 
 /// How long it may take to find out whether a process still listens on a socket.
 const LOOK_LIMIT: Duration = Duration::from_millis(200);
@@ -16,13 +17,13 @@ pub fn explain(
     error: &SpaceError,
     node: &str,
     address: &Address,
-    key_file: Option<&Path>,
+    key_source: Option<&str>,
     waited: Duration,
 ) -> Error {
     let place = shown(address);
     match error {
         SpaceError::Join { error: ConnectError::Key { problem, .. }, .. } => {
-            key_error(*problem, &place, key_file)
+            key_error(*problem, &place, key_source)
         }
         SpaceError::Join { error: ConnectError::Unreachable { error, .. }, .. } => {
             match error.kind() {
@@ -80,23 +81,29 @@ fn is_paused(pid: u32) -> bool {
     stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['T', 't']))
 }
 
-fn key_error(problem: KeyProblem, place: &str, key_file: Option<&Path>) -> Error {
-    let file = key_file.map(|file| file.display().to_string()).unwrap_or_default();
+fn key_error(problem: KeyProblem, place: &str, key_source: Option<&str>) -> Error {
+    let source = key_source.unwrap_or_default();
     let text = match problem {
         KeyProblem::Missing => format!(
-            "the node at {place} admits only clients with the cluster's key: name the file that \
-             holds it with --key FILE or the variable PARIO_KEY"
+            "the node at {place} admits only clients with the cluster's key: copy the key from its \
+             machine to {}, or name the file that holds it with --key FILE or the variable PARIO_KEY",
+            key_file_shown()
         ),
         KeyProblem::Wrong => format!(
-            "the node at {place} has another key than the one in {file}: name the file with the \
-             key of its cluster with --key FILE or the variable PARIO_KEY"
+            "the node at {place} has another key than the one in {source}: copy its key from its \
+             machine, and name the file with --key FILE or the variable PARIO_KEY"
         ),
         KeyProblem::Unneeded => format!(
             "the node at {place} has no key, so it cannot prove that it belongs to the cluster of \
-             the key in {file}: leave the key out (--key, PARIO_KEY) if you trust the node"
+             the key in {source}: leave the key out (--key, PARIO_KEY) if you trust the node"
         ),
     };
     Error::Refused { text }
+}
+
+/// The file of the user's key, as far as the environment tells it.
+fn key_file_shown() -> String {
+    user_key_file().map_or_else(|| "a private file".to_owned(), |file| file.display().to_string())
 }
 
 fn down(node: &str, text: String) -> Error {
@@ -125,13 +132,12 @@ mod tests {
 
     #[test]
     fn keys_that_do_not_fit_name_the_file_and_the_option() {
-        let file = Path::new("lab.key");
         for (problem, told) in [
             (KeyProblem::Missing, "--key FILE"),
             (KeyProblem::Wrong, "another key than the one in lab.key"),
             (KeyProblem::Unneeded, "leave the key out"),
         ] {
-            let error = key_error(problem, "tcp:10.0.0.1:7411", Some(file));
+            let error = key_error(problem, "tcp:10.0.0.1:7411", Some("lab.key"));
             assert_eq!(error.kind(), crate::ErrorKind::PermissionDenied);
             assert!(error.to_string().contains(told), "{error}");
             assert!(error.to_string().contains("tcp:10.0.0.1:7411"), "{error}");

@@ -61,7 +61,8 @@ pub use cluster::grant::{
 };
 pub use cluster::job::{
     CollectiveOpen, CreationOptions, JOB_NAME_LIMIT_BYTES, JOB_SIZE_LIMIT, JobCall, JobMemoryId,
-    Member, SharedCall, SharedFileId, SharedRequest, TableLocation, TeamCall, TeamPlace,
+    Member, ProcessName, SharedCall, SharedFileId, SharedRequest, TableLocation, TeamCall,
+    TeamPlace,
 };
 pub use cluster::job_status::{
     JobStatus, LastCall, MissingRank, SharedFileStatus, WaitStatus, WaitTarget,
@@ -88,7 +89,7 @@ pub use cluster::request::{
     PROTOCOL_VERSION, PeerKind, PeerRequest, RANGES_LIMIT, REQUEST_PORT, Removal, Request,
     RequestMessage, SubfileLocation, SubfileRange, TOKEN_LIMIT_BYTES, TRANSFER_LIMIT_BYTES,
 };
-pub use cluster::status::{ClientStatus, DiskStatus, NodeStatus, PeerStatus};
+pub use cluster::status::{ClientStatus, DiskStatus, NodeStatus, PeerStatus, StorageThreadStatus};
 pub use cluster::traffic::{
     CELL_COUNTERS, TRAFFIC_DISKS_LIMIT, TRAFFIC_LANES, Traffic, TrafficAnswer,
 };

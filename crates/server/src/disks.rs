@@ -57,8 +57,6 @@ pub struct NodeDisk {
     is_read_only: bool,
     /// Whether it is configured as a slower disk, which has no short cut.
     pub is_slow: bool,
-    /// The storage thread that serves it.
-    pub thread: usize,
     open: Mutex<HashMap<SubfileId, SubfileHandle>>,
     /// The limit of subfiles that stay open although no request uses them.
     kept_subfiles: usize,
@@ -106,7 +104,6 @@ impl NodeDisks {
                 is_read_only: wanted.is_read_only,
                 is_slow: wanted.pace.is_some(),
                 disk,
-                thread: number % config.storage_threads.max(1),
                 open: Mutex::default(),
                 kept_subfiles: descriptor_limit::kept_subfiles(config.disks.len()),
                 creating: Mutex::default(),

@@ -68,7 +68,7 @@ pub enum NodeError {
         evidence: String,
     },
     /// The node cannot listen.
-    #[error("the node cannot listen: {0}")]
+    #[error(transparent)]
     Listen(#[from] pario_net::SpaceError),
     /// Anything else.
     #[error("{0}")]

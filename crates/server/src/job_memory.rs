@@ -153,6 +153,11 @@ impl JobTable {
         let table = CoordinationTable::attach(self.0.words());
         table.map(|table| (table.mode(), table.shared_offset())).unwrap_or_default()
     }
+
+    /// Returns the end of the file, if it is known.
+    pub fn known_end(&self) -> Option<u64> {
+        CoordinationTable::attach(self.0.words())?.known_end()
+    }
 }
 
 impl JobMemories {

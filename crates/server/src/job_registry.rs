@@ -5,6 +5,7 @@
 
 mod reset;
 mod status;
+mod unnamed;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use pario_proto::{
 use parking_lot::Mutex;
 
 use status::LastCalls;
+use unnamed::UnnamedJobs;
 
 use crate::coordination::{
     CoordinatorAction, Departure, RoundCollector, RoundResult, SharedFileCoordinator,
@@ -40,6 +42,7 @@ pub type JobKey = (u32, String);
 struct State<J, T> {
     jobs: HashMap<JobKey, Job<J>>,
     files: HashMap<SharedFileId, RegisteredFile<T>>,
+    unnamed_jobs: UnnamedJobs,
     last: u128,
 }
 
@@ -94,7 +97,12 @@ pub enum FileAction<T> {
 impl<J, T> Default for JobRegistry<J, T> {
     /// Creates an empty registry without limits.
     fn default() -> Self {
-        let state = State { jobs: HashMap::new(), files: HashMap::new(), last: 0 };
+        let state = State {
+            jobs: HashMap::new(),
+            files: HashMap::new(),
+            unnamed_jobs: UnnamedJobs::default(),
+            last: 0,
+        };
         Self { state: Mutex::new(state), quotas: None }
     }
 }
@@ -356,6 +364,7 @@ impl<J, T> JobRegistry<J, T> {
     /// Removes a lost process.
     pub fn remove_process(&self, space: SpaceId) -> (Vec<JobAction<J>>, FileActions<T>) {
         let mut state = self.state.lock();
+        state.unnamed_jobs.remove_process(space);
         let mut job_actions = Vec::new();
         state.jobs.retain(|(_, name), job| {
             if let Some(rank) = job.ranks.remove(&space) {

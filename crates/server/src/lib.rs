@@ -56,6 +56,7 @@ mod reply_sender;
 mod request_meter;
 mod sessions;
 mod short_cut_traffic;
+mod storage_threads;
 mod subfile_sync;
 mod team_rendezvous;
 

@@ -35,6 +35,7 @@ use crate::record_locks::RecordLocks;
 use crate::request_meter::RequestMeter;
 use crate::sessions::Sessions;
 use crate::short_cut_traffic::ShortCutTraffic;
+use crate::storage_threads::StorageThreads;
 
 /// The state that all threads of a node share.
 pub struct NodeState {
@@ -46,6 +47,8 @@ pub struct NodeState {
     pub administrator: Identity,
     pub disks: NodeDisks,
     pub grants: GrantKey,
+    /// The threads that serve the disks.
+    pub storage_threads: Arc<StorageThreads>,
     pub leases: LeaseTable,
     /// The traffic of clients with the short cut.
     pub short_cut_traffic: ShortCutTraffic,

@@ -84,7 +84,7 @@ fn descriptors_that_the_program_closed_directly_are_forgotten() {
     site.run_ranks_ok(&compiled(&site), 1, &["back"]);
 }
 
-/// Processes without a launcher that call `pfslib_init` form a job of their parent process.
+/// Processes without a launcher that call `pfslib_init` meet at the node.
 #[test]
 fn programs_may_say_themselves_which_process_they_are() {
     let site = Site::new();

@@ -14,10 +14,10 @@ fn compiled(site: &Site) -> std::path::PathBuf {
 }
 
 /// A process that prints its progress and waits for a line on standard input.
-struct SteppedProcess(Child);
+pub struct SteppedProcess(pub Child);
 
 impl SteppedProcess {
-    fn start(mut command: Command) -> Self {
+    pub fn start(mut command: Command) -> Self {
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self(piped.spawn().unwrap())
     }
@@ -31,7 +31,7 @@ impl SteppedProcess {
     }
 
     #[track_caller]
-    fn says(&mut self, said: &str) {
+    pub fn says(&mut self, said: &str) {
         let mut line = String::new();
         // The process prints one line and waits, so the buffer holds no further line.
         BufReader::new(self.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -49,7 +49,7 @@ impl SteppedProcess {
     }
 
     #[track_caller]
-    fn ends_well(self) -> Output {
+    pub fn ends_well(self) -> Output {
         let output = self.go_on();
         assert!(output.status.success(), "{}", describe_output(&output));
         output

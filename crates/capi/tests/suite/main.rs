@@ -8,8 +8,12 @@ mod calls;
 mod errors;
 mod examples;
 mod headers;
+#[path = "../../../pario/tests/suite/namespaces/lab.rs"]
+#[allow(dead_code, reason = "the tests of another crate use more of it")]
+mod lab;
 mod locks;
 mod memory_errors;
 mod preload;
 mod records;
+mod self_declared;
 mod site;

@@ -13,7 +13,7 @@ use anyhow::Context;
 use clap::Args;
 use pario::status::{Finding, FindingKind};
 use pario::{Cluster, ClusterOptions};
-use pario_server::config::Config;
+use pario_server::config::{CONCURRENT_REQUESTS_LIMIT, Config};
 use pario_server::{MissingNamespace, Node, NodeBuilder};
 use rustix::fs::Mode;
 use serde_json::json;
@@ -28,6 +28,7 @@ use crate::{amounts, reach, service_manager, terminal};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "pario serve\n  pario serve --data /mnt/ssd/pario\n  \
+                            pario serve --listen\n  \
                             pario serve --config cluster.toml --node a\n  \
                             pario serve --config cluster.toml --check\n  \
                             pario serve --data /mnt/ssd/pario --rebuild\n  \
@@ -63,6 +64,23 @@ pub struct Options {
     /// other
     #[arg(long, value_name = "NUMBER", conflicts_with = "config")]
     storage_threads: Option<NonZeroUsize>,
+
+    /// Data requests that the threads of each disk serve at once [default: 1]
+    #[arg(long, value_name = "NUMBER", conflicts_with = "config", value_parser = concurrent_requests())]
+    concurrent_requests: Option<u16>,
+
+    /// Let other machines use the cluster: listen at this TCP address too [default: 0.0.0.0:7411].
+    /// Clients need the key that --key or PARIO_KEY names, otherwise the one in ~/.config/pario/key;
+    /// the first start makes it
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        num_args = 0..=1,
+        default_missing_value = "0.0.0.0",
+        value_parser = parse_listen_address,
+        conflicts_with = "config"
+    )]
+    listen: Option<SocketAddr>,
 
     /// Build the namespace from the descriptions on the disks of all nodes before serving clients
     #[arg(long)]
@@ -138,6 +156,11 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
             if let Some(threads) = options.storage_threads {
                 node.storage_threads = threads.get().min(node.disks.len());
             }
+            if let Some(requests) = options.concurrent_requests {
+                node.concurrent_requests = requests.into();
+            }
+            node.listen = options.listen;
+            config.key_file = options.listen.map(|_| key_file(global)).transpose()?;
             let name = config.nodes[0].name.clone();
             (config, name)
         }
@@ -181,6 +204,33 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns the file with the key of a node that listens for other machines. Makes the key if there is
+/// none.
+fn key_file(global: &GlobalOptions) -> anyhow::Result<PathBuf> {
+    let variable = || std::env::var_os("PARIO_KEY").filter(|value| !value.is_empty());
+    let named = global.key.clone().or_else(|| variable().map(PathBuf::from));
+    if named.as_ref().is_some_and(|named| is_key(named)) {
+        let text = "PARIO_KEY holds a key, but a node reads its key from a file: name the file with \
+         --key FILE";
+        return Err(UsageError(text.to_owned()).into());
+    }
+    let Some(file) = named.or_else(pario::user_key_file) else {
+        let text = "--listen needs a key, and there is no home directory to keep it in: name a file \
+         with --key FILE; it is made if it does not exist";
+        return Err(UsageError(text.to_owned()).into());
+    };
+    let file = std::path::absolute(&file)?;
+    if pario::create_key_file(&file)? {
+        eprintln!("pario: made a new key in {}", file.display());
+    }
+    Ok(file)
+}
+
+/// Returns whether a text is a key, and not the name of a file.
+fn is_key(text: &Path) -> bool {
+    text.to_str().is_some_and(|text| pario::memory::Key::from_hex(text).is_ok())
+}
+
 /// Returns a node with all operations that Pario's own programs use.
 pub fn node() -> NodeBuilder {
     Node::new().operations(pario_image::operations())
@@ -201,6 +251,7 @@ fn announce(
             "node": name,
             "cluster": config.name,
             "address": address,
+            "key_file": config.key_file,
             "data": node.data,
             "disks": node.disks.iter().map(|disk| &disk.path).collect::<Vec<_>>(),
             "pid": std::process::id(),
@@ -216,6 +267,17 @@ fn announce(
         reach::shown_address(address)
     )?;
     writeln!(out, "pario: try   pario cp FILE /   |   pario top   |   pario stop")?;
+    if let (Some(listen), Some(key), None) = (node.listen, &config.key_file, &config.source) {
+        let (port, key) = (listen.port(), key.display());
+        let who = match listen.ip().is_loopback() {
+            true => format!("it admits holders of the key in {key} at port {port}"),
+            false => format!(
+                "other machines reach it by the name of this host (port {port}), with a copy of the \
+                 key in {key} as their ~/.config/pario/key"
+            ),
+        };
+        writeln!(out, "pario: {who}")?;
+    }
     if let Some(metrics) = metrics {
         let url = metrics.url();
         match metrics.token_source() {
@@ -271,8 +333,23 @@ pub fn log() -> anyhow::Result<()> {
 
 /// Parses an address; the default port is that of metrics.
 pub fn parse_metrics_address(text: &str) -> Result<SocketAddr, String> {
-    let without_port = || text.parse().map(|ip: IpAddr| SocketAddr::from((ip, DEFAULT_PORT)));
+    parse_address(text, DEFAULT_PORT)
+}
+
+/// Parses an address for clients on other machines; the default port is the one that they try.
+fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
+    parse_address(text, pario::DEFAULT_PORT)
+}
+
+fn parse_address(text: &str, port: u16) -> Result<SocketAddr, String> {
+    let without_port = || text.parse().map(|ip: IpAddr| SocketAddr::from((ip, port)));
     text.parse().or_else(|_| without_port()).map_err(|_| {
-        "it must be an address, such as 127.0.0.1:7412, [::1]:7412 or 10.0.0.7".to_owned()
+        format!("it must be an address, such as 127.0.0.1:{port}, [::1]:{port} or 10.0.0.7")
     })
+}
+
+/// Parses the number of requests that are served at once.
+fn concurrent_requests() -> clap::builder::RangedI64ValueParser<u16> {
+    let limit = i64::try_from(CONCURRENT_REQUESTS_LIMIT).unwrap_or(i64::MAX);
+    clap::value_parser!(u16).range(1..=limit)
 }

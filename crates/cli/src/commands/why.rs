@@ -280,7 +280,7 @@ pub fn job_json(job: &JobStatus) -> Value {
     let files = job.files.iter().map(|file| {
         json!({
             "path": file.path.to_string(), "mode": file.mode.to_string(),
-            "position": file.position, "ranks": file.here,
+            "position": file.position, "end": file.end, "ranks": file.here,
         })
     });
     json!({
@@ -358,6 +358,7 @@ pub mod tests {
             mode,
             position: Some(4096),
             here: vec![0, 1, 2, 3],
+            end: Some(8192),
         };
         let (first, second) = (pario::status::SharedFileId(1), pario::status::SharedFileId(2));
         let wait = WaitStatus {

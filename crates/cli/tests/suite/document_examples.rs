@@ -10,17 +10,18 @@ use pario_server::config::Config;
 use tempfile::TempDir;
 
 #[path = "../../../../examples/src/fences.rs"]
-mod fences;
+pub mod fences;
 
 use fences::Fence;
 
 /// The kinds of fences; programs are tested by their language.
-const LANGUAGES: [&str; 13] = [
+const LANGUAGES: [&str; 14] = [
     "",
     "c",
     "console",
     "fortran",
     "json",
+    "machines",
     "rust",
     "rust,excerpt",
     "rust,sketch",

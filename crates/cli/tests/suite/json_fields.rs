@@ -168,7 +168,10 @@ fn a_node_says_in_json_where_it_is_and_that_it_stops() {
         }
     }
     let started: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(fields(&started), ["address", "cluster", "data", "disks", "metrics", "node", "pid"]);
+    assert_eq!(
+        fields(&started),
+        ["address", "cluster", "data", "disks", "key_file", "metrics", "node", "pid"]
+    );
     assert_eq!(started["pid"], child.id());
     let address = started["address"].as_str().unwrap();
     let output = sandbox.pario(&["--json", "--cluster", address, "stop"]).output().unwrap();

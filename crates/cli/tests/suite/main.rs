@@ -22,6 +22,9 @@ mod help;
 mod image;
 mod import_formats;
 mod json_fields;
+#[path = "../../../pario/tests/suite/namespaces/lab.rs"]
+#[allow(dead_code, reason = "the tests of another crate use more of it")]
+mod lab;
 mod launchers;
 mod metrics;
 mod missing_namespace;
@@ -30,6 +33,7 @@ mod node_discovery;
 mod permissions;
 mod private_files;
 mod run;
+mod second_machine;
 mod serve;
 mod status_and_logs;
 mod systemd;

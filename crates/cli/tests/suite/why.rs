@@ -219,7 +219,7 @@ fn the_state_of_a_file_is_shown() {
     let sandbox = Sandbox::served();
     let ranks = waiting(&sandbox);
     let text = sandbox.ok(&["status", "--file", "/result"]);
-    assert!(text.starts_with("/result: 1 job has it open\n\njob    user"), "{text}");
+    assert!(text.starts_with("/result: 1 job has it open\n\nfile     job "), "{text}");
     assert!(text.contains("M_SYNC"), "{text}");
     assert!(text.contains("ranks 0 to 2"), "{text}");
     assert!(text.contains("\n    in write of 100 bytes: ranks 0, 1\n"), "{text}");
@@ -645,6 +645,17 @@ fn the_old_names_of_commands_work() {
     assert!(stdout(&output).contains("M_LOG"), "{}", stdout(&output));
     let output = old(&sandbox, PFSDRESET, &["pario-data", "/f"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    // Relative names, as a program in this directory opens them.
+    let here = sandbox.path().canonicalize().unwrap().display().to_string();
+    let relative = files.create_all(&format!("{here}/sub/x.pfs"), Mode::Log).unwrap();
+    relative.write(b"0123").unwrap();
+    let output = old(&sandbox, PFSDSTAT, &["pario-data", "-v", "-f", "sub/./x.pfs"]);
+    let shown = stdout(&output);
+    assert!(shown.contains(&format!("{here}/sub/x.pfs")), "{shown}{}", stderr(&output));
+    assert!(shown.contains(" M_LOG        4    4 "), "pointer and end: {shown}");
+    let output = old(&sandbox, PFSDRESET, &["pario-data", "sub/x.pfs"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    drop(relative);
     let output = old(&sandbox, PFSDRESET, &["pario-data"]);
     assert_eq!(stdout(&output), "job old: forgotten; calls that waited have failed\n");
     drop((file, files, cluster));

@@ -92,6 +92,7 @@ fn configuration(dir: &Path, first: SocketAddr, names: &[&str]) -> Config {
         data: dir.join(name),
         disks: (0..2).map(|n| DiskConfig::at(dir.join(format!("{name}/disk{n}")))).collect(),
         storage_threads: 2,
+        concurrent_requests: 1,
         compute_threads: 2,
         cache_bytes: 16 << 20,
         short_cut: ShortCut::Off,

@@ -166,6 +166,7 @@ impl From<&Failure> for ErrorKind {
             Failure::StaleHandle { .. } => Self::Stale,
             Failure::Deadlock { .. } => Self::Deadlock,
             Failure::TooManyLocks { .. } | Failure::LimitReached { .. } => Self::QuotaExceeded,
+            Failure::RankInUse { .. } => Self::Busy,
             Failure::Version { .. } | Failure::UnknownOperation { .. } => Self::Unsupported,
             Failure::Root
             | Failure::IntoItself { .. }

@@ -3,6 +3,10 @@
 use pario_proto::Member;
 
 use crate::error::Error;
+use crate::host;
+
+/// The variable with the rank that `pario run` sets.
+const PARIO_RANK: &str = "PARIO_RANK";
 
 /// The variables of a launcher.
 struct Launcher {
@@ -24,7 +28,7 @@ enum MachineCount {
 
 /// The first launcher whose rank variable is set counts: Slurm may have started an MPI launcher.
 const LAUNCHERS: [Launcher; 4] = [
-    Launcher { rank: "PARIO_RANK", size: "PARIO_SIZE", job: &["PARIO_JOB"], machines: None },
+    Launcher { rank: PARIO_RANK, size: "PARIO_SIZE", job: &["PARIO_JOB"], machines: None },
     Launcher {
         rank: "OMPI_COMM_WORLD_RANK",
         size: "OMPI_COMM_WORLD_SIZE",
@@ -45,29 +49,109 @@ const LAUNCHERS: [Launcher; 4] = [
     },
 ];
 
+/// What the environment says of the job of this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberOrigin {
+    /// The job, with a name that its ranks share.
+    Named(Member),
+    /// Size and rank of a job to which nothing gives a name that its ranks share.
+    Unnamed {
+        /// The number of ranks.
+        size: u32,
+        /// The rank of this process.
+        rank: u32,
+    },
+}
+
 /// Returns the member that this process is. A process without a launcher is a job of its own.
 pub fn member(variable: impl Fn(&str) -> Option<String>) -> Result<Member, Error> {
-    for launcher in &LAUNCHERS {
-        let Some(rank) = variable(launcher.rank) else { continue };
-        let rank = number(launcher.rank, &rank)?;
-        let size = match variable(launcher.size) {
-            Some(size) => number(launcher.size, &size)?,
-            None => {
-                return Err(Error::invalid(format!(
-                    "{} is set and {} is not: set both, or neither",
-                    launcher.rank, launcher.size
-                )));
-            }
-        };
-        return Ok(Member { job: name(launcher.job, variable), size, rank });
+    Ok(match member_origin(&variable, None)? {
+        MemberOrigin::Named(member) => member,
+        MemberOrigin::Unnamed { size, rank } => Member { job: job(variable), size, rank },
+    })
+}
+
+/// Returns the member that this process is: with the given size and rank, or else with those of the
+/// launcher.
+///
+/// PARIO_JOB always names the job. A launcher names it if it has started exactly this rank of a job
+/// of this size: otherwise its variables belong to another job, such as that of the shell from
+/// which this process was started.
+pub fn member_origin(
+    variable: impl Fn(&str) -> Option<String>,
+    size_and_rank: Option<(u32, u32)>,
+) -> Result<MemberOrigin, Error> {
+    let launcher = launcher(&variable);
+    let (size, rank) = match (size_and_rank, launcher) {
+        (Some(given), _) => given,
+        (None, Some(launcher)) => launcher.size_and_rank(&variable)?,
+        (None, None) => return Ok(MemberOrigin::Named(process_alone())),
+    };
+    let named = |job| Ok(MemberOrigin::Named(Member { job, size, rank }));
+    if let Some(job) = variable("PARIO_JOB") {
+        return named(job);
     }
-    let job = format!("process {}", std::process::id());
-    Ok(Member { job, size: 1, rank: 0 })
+    let has_started_this_rank = |launcher: &&Launcher| {
+        launcher.size_and_rank(&variable).is_ok_and(|numbers| numbers == (size, rank))
+    };
+    if let Some(launcher) = launcher.filter(has_started_this_rank).filter(|_| size > 1) {
+        if let Some(job) = launcher.job_name(&variable) {
+            return named(job);
+        }
+        // The processes that a launcher of other makers starts on one machine have the same parent.
+        if launcher.rank != PARIO_RANK && elsewhere(&variable).is_none() {
+            return named(of_parent());
+        }
+    }
+    match size {
+        1 => Ok(MemberOrigin::Named(Member { rank, ..process_alone() })),
+        _ => Ok(MemberOrigin::Unnamed { size, rank }),
+    }
+}
+
+/// Returns the launcher of this process, if there is one.
+fn launcher(variable: impl Fn(&str) -> Option<String>) -> Option<&'static Launcher> {
+    LAUNCHERS.iter().find(|launcher| variable(launcher.rank).is_some())
+}
+
+impl Launcher {
+    /// Returns the size and the rank that the launcher gives.
+    fn size_and_rank(
+        &self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<(u32, u32), Error> {
+        let rank = number(self.rank, &variable(self.rank).unwrap_or_default())?;
+        let Some(size) = variable(self.size) else {
+            return Err(Error::invalid(format!(
+                "{} is set and {} is not: set both, or neither",
+                self.rank, self.size
+            )));
+        };
+        Ok((number(self.size, &size)?, rank))
+    }
+
+    /// Returns the name that the launcher gives the job, if it gives one.
+    fn job_name(&self, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+        let parts: Option<Vec<String>> = self.job.iter().map(|name| variable(name)).collect();
+        parts.filter(|parts| !parts.is_empty()).map(|parts| parts.join("."))
+    }
+}
+
+/// A job of this process alone.
+fn process_alone() -> Member {
+    let job = format!("process {} on {}", std::process::id(), host::own_name());
+    Member { job, size: 1, rank: 0 }
+}
+
+/// A name that follows from the parent process.
+fn of_parent() -> String {
+    let parent = rustix::process::getppid().map_or(0, |parent| parent.as_raw_nonzero().get());
+    format!("of process {parent} on {}", host::own_name())
 }
 
 /// Describes the other machines of the job, according to the launcher; `None` if there are none.
 pub fn elsewhere(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
-    let launcher = LAUNCHERS.iter().find(|launcher| variable(launcher.rank).is_some())?;
+    let launcher = launcher(&variable)?;
     let count = |name: &str| variable(name)?.trim().parse::<u32>().ok();
     match launcher.machines.as_ref()? {
         MachineCount::Processes(name) => {
@@ -83,30 +167,19 @@ pub fn elsewhere(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
 
 /// Whether the name of the job is the same on all machines.
 pub fn is_named(variable: impl Fn(&str) -> Option<String>) -> bool {
-    let launcher = LAUNCHERS.iter().find(|launcher| variable(launcher.rank).is_some());
+    let launcher = launcher(&variable);
     let by_launcher =
         launcher.is_some_and(|launcher| launcher.job.iter().all(|name| variable(name).is_some()));
     by_launcher || variable("PARIO_JOB").is_some()
 }
 
-/// Returns the name of the job. Without a launcher, it is derived from the parent process, so that
-/// the processes which one program starts can be a job.
+/// Returns the name of the job for processes that know no cluster: that of PARIO_JOB or of the
+/// launcher. Otherwise it is derived from the parent process, so that the processes which one
+/// program starts can be a job.
 pub fn job(variable: impl Fn(&str) -> Option<String>) -> String {
-    let launcher = LAUNCHERS.iter().find(|launcher| variable(launcher.rank).is_some());
-    name(launcher.map_or(&[], |launcher| launcher.job), variable)
-}
-
-fn name(of_launcher: &[&str], variable: impl Fn(&str) -> Option<String>) -> String {
-    let named: Option<Vec<String>> = of_launcher.iter().map(|name| variable(name)).collect();
-    match (variable("PARIO_JOB"), named) {
-        (Some(job), _) => job,
-        (None, Some(parts)) if !parts.is_empty() => parts.join("."),
-        // All processes of one launcher have the same parent.
-        _ => match rustix::process::getppid() {
-            Some(parent) => format!("of process {}", parent.as_raw_nonzero()),
-            None => "of process 0".to_owned(),
-        },
-    }
+    variable("PARIO_JOB")
+        .or_else(|| launcher(&variable).and_then(|launcher| launcher.job_name(&variable)))
+        .unwrap_or_else(of_parent)
 }
 
 fn number(name: &str, text: &str) -> Result<u32, Error> {
@@ -149,8 +222,40 @@ mod tests {
         is(&hydra_by_slurm, "77.0", 8, 5);
         let mpich = member_from(&[("PMI_RANK", "1"), ("PMI_SIZE", "2")]).unwrap();
         assert_eq!((mpich.size, mpich.rank), (2, 1));
-        let parent = rustix::process::getppid().unwrap().as_raw_nonzero();
-        assert_eq!(mpich.job, format!("of process {parent}"));
+        assert_eq!(mpich.job, of_parent());
+    }
+
+    #[test]
+    fn a_process_that_says_its_rank_is_named_only_by_what_its_job_shares() {
+        let origin = |variables: &'static [(&str, &str)], given| {
+            let find = |name: &str| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            member_origin(find, given).unwrap()
+        };
+        let named =
+            |job: &str, size, rank| MemberOrigin::Named(Member { job: job.to_owned(), size, rank });
+        let unnamed = |size, rank| MemberOrigin::Unnamed { size, rank };
+        assert_eq!(origin(&[], Some((4, 2))), unnamed(4, 2));
+        assert_eq!(origin(&[("PARIO_JOB", "7")], Some((4, 2))), named("7", 4, 2));
+        let srun: &[(&str, &str)] = &[
+            ("SLURM_PROCID", "2"),
+            ("SLURM_NTASKS", "4"),
+            ("SLURM_JOB_ID", "77"),
+            ("SLURM_STEP_ID", "0"),
+        ];
+        assert_eq!(origin(srun, Some((4, 2))), named("77.0", 4, 2));
+        assert_eq!(origin(srun, Some((4, 1))), unnamed(4, 1), "from a shell within rank 2");
+        assert_eq!(origin(srun, Some((2, 1))), unnamed(2, 1), "a part of the ranks");
+        assert_eq!(origin(srun, None), named("77.0", 4, 2));
+        let by_hand: &[(&str, &str)] = &[("PARIO_RANK", "1"), ("PARIO_SIZE", "2")];
+        assert_eq!(origin(by_hand, None), unnamed(2, 1));
+        let broken: &[(&str, &str)] = &[("PMI_RANK", "x")];
+        assert_eq!(origin(broken, Some((2, 0))), unnamed(2, 0));
+        // One process is a job by itself, whatever the variables of its shell say.
+        let MemberOrigin::Named(alone) = origin(srun, Some((1, 0))) else { panic!("unnamed") };
+        assert_eq!(alone, process_alone());
     }
 
     #[test]
@@ -192,8 +297,7 @@ mod tests {
                 found.map(|(_, value)| (*value).to_owned())
             })
         };
-        let parent = rustix::process::getppid().unwrap().as_raw_nonzero();
-        assert_eq!(job_of(&[]), format!("of process {parent}"));
+        assert_eq!(job_of(&[]), of_parent());
         assert_eq!(job_of(&[("PARIO_JOB", "7")]), "7");
         assert_eq!(job_of(&[("OMPI_COMM_WORLD_RANK", "0"), ("PMIX_NAMESPACE", "x@1")]), "x@1");
     }

@@ -9,6 +9,7 @@ use super::environment;
 use super::node_broker::NodeBroker;
 use crate::cluster::Cluster;
 use crate::error::Error;
+use crate::key;
 
 /// The value of PARIO_TEAM that makes the machines ask a node.
 const BY_CLUSTER: &str = "cluster";
@@ -17,9 +18,10 @@ const PORTS: std::ops::Range<u16> = 16_384..32_768;
 
 /// Returns how the machines of a job find each other; `None` if the job runs on one machine. Without
 /// an address in PARIO_TEAM, they ask a node: of the given cluster, or of the one that PARIO_CLUSTER
-/// names.
+/// names. The name of a job must be the same on all machines: `is_named_by_node` says that a node has
+/// given it.
 pub fn multi_machine(
-    job: &str,
+    (job, is_named_by_node): (&str, bool),
     variable: impl Fn(&str) -> Option<String>,
     cluster: Option<&Cluster>,
 ) -> Result<Option<MultiMachine>, Error> {
@@ -28,10 +30,11 @@ pub fn multi_machine(
     let rendezvous = match place.as_deref() {
         None if elsewhere.is_none() => return Ok(None),
         Some(place) if place != BY_CLUSTER => {
+            let job = (job, is_named_by_node);
             Rendezvous::Known(known_endpoint(place, job, &variable, elsewhere.is_some())?)
         }
         _ => {
-            check_named(&variable)?;
+            check_named(is_named_by_node, &variable)?;
             let why = elsewhere.map_or(String::new(), |elsewhere| format!(" ({elsewhere})"));
             let advice = format!(
                 "the job spans machines{why}, and these have to find each other: set PARIO_CLUSTER \
@@ -54,8 +57,11 @@ pub fn name_of_machine(variable: impl Fn(&str) -> Option<String>) -> String {
 }
 
 /// Fails if the name of the job may differ between machines.
-fn check_named(variable: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
-    match environment::is_named(variable) {
+fn check_named(
+    is_named_by_node: bool,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<(), Error> {
+    match is_named_by_node || environment::is_named(variable) {
         true => Ok(()),
         false => Err(Error::invalid(
             "the job spans machines, and its launcher gives it no name that is the same on all of \
@@ -68,13 +74,13 @@ fn check_named(variable: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
 /// name of the job, so that a machine of another job that listens there is refused.
 fn known_endpoint(
     place: &str,
-    job: &str,
+    (job, is_named_by_node): (&str, bool),
     variable: &impl Fn(&str) -> Option<String>,
     is_spread: bool,
 ) -> Result<Endpoint, Error> {
     let first = |found: std::io::Result<std::vec::IntoIter<SocketAddr>>| found.ok()?.next();
     if let Some(address) = first(place.to_socket_addrs()).filter(|address| address.port() > 0) {
-        return Ok(Endpoint { address, key: key(variable)? });
+        return Ok(Endpoint { address, key: team_key(variable)? });
     }
     let Some(address) = first((place, PORTS.start).to_socket_addrs()) else {
         return Err(Error::invalid(format!(
@@ -82,7 +88,7 @@ fn known_endpoint(
              10.0.0.1 or 10.0.0.1:7777, or `{BY_CLUSTER}`"
         )));
     };
-    check_named(variable)?;
+    check_named(is_named_by_node, variable)?;
     if is_spread && address.ip().is_loopback() {
         return Err(Error::invalid(format!(
             "PARIO_TEAM: {place} is {} on this machine, which others cannot reach: give the \
@@ -90,7 +96,7 @@ fn known_endpoint(
             address.ip()
         )));
     }
-    let key = key(variable)?;
+    let key = team_key(variable)?;
     let address = SocketAddr::new(address.ip(), port_of(job, &key));
     Ok(Endpoint { address, key: key.for_purpose(job) })
 }
@@ -102,17 +108,15 @@ fn port_of(job: &str, key: &Key) -> u16 {
     PORTS.start + number % (PORTS.end - PORTS.start)
 }
 
-fn key(variable: &impl Fn(&str) -> Option<String>) -> Result<Key, Error> {
+fn team_key(variable: &impl Fn(&str) -> Option<String>) -> Result<Key, Error> {
     let Some(file) = variable("PARIO_KEY") else {
         return Err(Error::invalid(
             "PARIO_TEAM is set and PARIO_KEY is not: machines know each other by a key; make \
              one with `(umask 077; head -c 32 /dev/urandom | xxd -p -c 32 > key)`",
         ));
     };
-    let text = pario_net::read_private_file(file.as_ref(), true)
-        .map_err(|error| Error::invalid(format!("PARIO_KEY: {file}: {error}")))?;
-    Key::from_hex(text.trim())
-        .map_err(|error| Error::invalid(format!("PARIO_KEY: {file}: {error}")))
+    let found = key::from_variable(file.as_ref());
+    found.map(|found| found.key).map_err(|error| Error::invalid(format!("PARIO_KEY: {error}")))
 }
 
 #[cfg(test)]
@@ -126,7 +130,7 @@ mod tests {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        multi_machine("a job", find, None)
+        multi_machine(("a job", false), find, None)
     }
 
     fn known(variables: Variables<'_>) -> Endpoint {
@@ -164,7 +168,7 @@ mod tests {
         assert_eq!(found, Endpoint { address: "127.0.0.1:7777".parse().unwrap(), key });
         assert!(error_of(&[place]).contains("PARIO_TEAM is set and PARIO_KEY is not"));
         let text = error_of(&[place, ("PARIO_KEY", "/nowhere/key")]);
-        assert!(text.starts_with("PARIO_KEY: /nowhere/key: "), "{text}");
+        assert!(text.starts_with("PARIO_KEY: the key in /nowhere/key: "), "{text}");
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         std::fs::set_permissions(&file, open).unwrap();
         let text = error_of(&[place, ("PARIO_KEY", &file)]);

@@ -183,7 +183,8 @@ impl Job {
             }
             None => {
                 let broker = self.state.broker.lock().upgrade().map(|shared| Cluster { shared });
-                machines::multi_machine(self.name(), variable, broker.as_ref())?
+                let is_named = options.is_named_by_node;
+                machines::multi_machine((self.name(), is_named), variable, broker.as_ref())?
             }
         };
         Ok(found.map(|found| match &options.machine {

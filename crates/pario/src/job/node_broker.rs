@@ -80,7 +80,8 @@ impl Broker for NodeBroker {
         reachable.ok_or_else(|| {
             format!(
                 "node {} has no TCP address at which other machines reach it; give it one in the \
-                 cluster's configuration, or name the first machine in PARIO_TEAM",
+                 cluster's configuration or with `--listen ADDRESS`, or name the first machine in \
+                 PARIO_TEAM",
                 node.name
             )
         })

@@ -6,7 +6,9 @@ use std::time::Duration;
 use pario_proto::Member;
 use pario_team::{Endpoint, Key, Rendezvous};
 
-use super::{Job, environment};
+use super::Job;
+use super::environment::{self, MemberOrigin};
+use crate::cluster::Cluster;
 use crate::error::Error;
 
 /// Options to join a job; made by [`Job::options`]. If this process has joined the same job before,
@@ -20,12 +22,14 @@ use crate::error::Error;
 /// # Ok::<(), pario::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-#[must_use = "it joins no job until `join` or `from_env` is called"]
+#[must_use = "it joins no job until `join`, `join_at` or `from_env` is called"]
 pub struct JobOptions {
     size_and_rank: Option<(u32, u32)>,
     pub(super) timeout: Option<Duration>,
     pub(super) machine: Option<String>,
     pub(super) rendezvous: Option<Rendezvous>,
+    /// Whether a node has named the job, so that its name is the same on all machines.
+    pub(super) is_named_by_node: bool,
 }
 
 impl JobOptions {
@@ -35,9 +39,9 @@ impl JobOptions {
         self
     }
 
-    /// Size and rank, for programs that know them from elsewhere: [`from_env`](Self::from_env) then
-    /// takes only the name of the job from the launcher. Without a launcher, the processes of one
-    /// parent are a job.
+    /// Size and rank, for programs that know them from elsewhere. [`join_at`](Self::join_at) then
+    /// needs no launcher and no name. [`from_env`](Self::from_env) takes only the name of the job
+    /// from the launcher; without one, the processes of one parent are a job.
     ///
     /// ```
     /// let job = pario::Job::options().size_and_rank(8, 2).from_env()?;
@@ -71,6 +75,41 @@ impl JobOptions {
     /// Joins a job: its name, its number of ranks, and the rank of this process.
     pub fn join(self, name: &str, size: u32, rank: u32) -> Result<Job, Error> {
         Job::join(Member { job: name.to_owned(), size, rank }, self)
+    }
+
+    /// Joins a job that needs no name: the processes that give the same size, each with its own
+    /// rank, find each other at the node of a cluster, whatever has started them and wherever they
+    /// run. The variable PARIO_JOB, or a launcher that has started exactly this rank, names the job
+    /// all the same.
+    ///
+    /// An unnamed job takes ranks until it is complete; the next process begins another one. While
+    /// it is incomplete, a second process with the same rank is refused, with an error that names
+    /// both processes: two jobs that begin at the same time need names. Jobs of different users,
+    /// and of different sizes, are never confused.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// use pario::Job;
+    ///
+    /// // Two shells, perhaps of two machines: this one has started the program as rank 0 of 2.
+    /// let job = Job::options().size_and_rank(2, 0).join_at(&cluster)?;
+    /// assert_eq!((job.size(), job.rank()), (2, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn join_at(self, cluster: &Cluster) -> Result<Job, Error> {
+        let variable = |name: &str| std::env::var(name).ok();
+        let member = match environment::member_origin(variable, self.size_and_rank)? {
+            MemberOrigin::Named(member) => member,
+            MemberOrigin::Unnamed { size, rank } => {
+                let job = cluster.join_unnamed_job(size, rank)?;
+                let options = Self { is_named_by_node: true, ..self };
+                return Job::join(Member { job, size, rank }, options);
+            }
+        };
+        Job::join(member, self)
     }
 
     /// Joins the job that the launcher of this process says, as [`Job::from_env`] does.

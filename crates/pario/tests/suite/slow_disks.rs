@@ -71,3 +71,39 @@ fn nothing_goes_around_a_slow_disk() {
     });
     assert!(begun.elapsed() >= READS * takes(LEN), "{:?}", begun.elapsed());
 }
+
+/// Twelve reads of one disk whose threads serve eight requests at once.
+#[test]
+fn the_threads_of_a_disk_serve_several_requests_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().display();
+    let text = format!(
+        "[nodes.a]\ndata = \"{place}/a\"\nsocket = \"{place}/s\"\nconcurrent_requests = 8\n\
+         disks = [{{ path = \"{place}/slow\", latency_ms = 200 }}, \"{place}/other\"]\n"
+    );
+    let config = Config::parse(&text, "cluster.toml").unwrap();
+    let _node = Node::start(&config, "a").unwrap();
+    let cluster = Cluster::connect(&format!("unix:{place}/s")).unwrap();
+    let options = cluster.options().read(true).write(true).create_new(true);
+    let file = options.disks(["a/slow"]).open("/slow").unwrap();
+    file.write_at(&[7; 12], 0).unwrap();
+    let reads: Vec<_> = (0..12).map(|at| file.start_read_at(1, at).unwrap()).collect();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let (_, status) = cluster.status(Duration::from_secs(10)).remove(0);
+        let status = status.unwrap();
+        assert_eq!((status.storage_threads, status.threads.len()), (16, 16));
+        let serve = |thread: &&pario::status::StorageThreadStatus| thread.serves.is_some();
+        let busy = status.threads.iter().filter(serve).count();
+        assert!(busy <= 8, "the other disk has threads of its own: {:?}", status.threads);
+        if busy == 8 {
+            let served = status.threads.iter().find_map(|thread| thread.serves.clone());
+            assert_eq!(served.as_deref(), Some("read on a/slow"));
+            break;
+        }
+        assert!(Instant::now() < deadline, "{:?}", status.threads);
+    }
+    for read in reads {
+        read.wait().unwrap();
+    }
+}

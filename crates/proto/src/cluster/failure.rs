@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::job::ProcessName;
 use super::path::FilePath;
 use crate::ids::FileId;
 use crate::layout::tiles::ExtentPlacement;
@@ -303,6 +304,25 @@ pub enum Failure {
         /// The node that keeps the namespace.
         interface: String,
     },
+    /// Another process has joined the unnamed job with this rank.
+    #[error(
+        "{newcomer} cannot be rank {rank} of {size}: {holder} {}. If both belong to one job, give \
+         each process its own rank; if they belong to two jobs, give each job a name of its own \
+         with the variable PARIO_JOB{}",
+        has_rank(*has_ended), if_ended(*has_ended)
+    )]
+    RankInUse {
+        /// The rank.
+        rank: u32,
+        /// The number of ranks.
+        size: u32,
+        /// The process that has the rank.
+        holder: Box<ProcessName>,
+        /// Whether that process has ended, while others of its job have not.
+        has_ended: bool,
+        /// The process that is refused.
+        newcomer: Box<ProcessName>,
+    },
 }
 
 impl Failure {
@@ -355,6 +375,20 @@ impl Failure {
     pub fn needs_renewal(&self) -> bool {
         matches!(self, Failure::Revoked { .. } | Failure::GrantExpired { .. })
     }
+}
+
+fn has_rank(has_ended: bool) -> &'static str {
+    match has_ended {
+        false => "is that rank of the unnamed job of this size that not all ranks have joined yet",
+        true => {
+            "was that rank of the unnamed job of this size, and has ended, while other processes \
+             of that job still run"
+        }
+    }
+}
+
+fn if_ended(has_ended: bool) -> &'static str {
+    if has_ended { ", or end those processes first" } else { "" }
 }
 
 fn has(node: &str, uid: &Option<u32>, what: &str, limit: &u64) -> String {

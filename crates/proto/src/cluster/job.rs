@@ -14,6 +14,9 @@ use crate::modes::position::{Seek, Transfer};
 /// The longest name of a job.
 pub const JOB_NAME_LIMIT_BYTES: usize = 200;
 
+/// Characters of the program and of the host in a [`ProcessName`].
+const PROCESS_TEXT_LIMIT: usize = 80;
+
 /// The largest number of ranks of a job.
 pub const JOB_SIZE_LIMIT: u32 = 65_536;
 
@@ -26,6 +29,33 @@ pub struct Member {
     pub size: u32,
     /// The rank of this process.
     pub rank: u32,
+}
+
+/// A process, as users know it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessName {
+    /// Its process id.
+    pub pid: u32,
+    /// The name of its program.
+    pub program: String,
+    /// The name of its machine.
+    pub host: String,
+}
+
+impl ProcessName {
+    /// The same name without control characters and with texts of a bounded length.
+    pub fn cleaned(self) -> Self {
+        let clean = |text: String| {
+            text.chars().filter(|c| !c.is_control()).take(PROCESS_TEXT_LIMIT).collect()
+        };
+        Self { pid: self.pid, program: clean(self.program), host: clean(self.host) }
+    }
+}
+
+impl fmt::Display for ProcessName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} ({}) on host {}", self.pid, self.program, self.host)
+    }
 }
 
 /// The id of a shared file while it is open.

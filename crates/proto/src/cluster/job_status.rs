@@ -40,6 +40,8 @@ pub struct SharedFileStatus {
     pub position: Option<u64>,
     /// The ranks that have it open.
     pub here: Vec<u32>,
+    /// The end of the file, if its coordination knows it.
+    pub end: Option<u64>,
 }
 
 /// Ranks that wait: in a round, for bytes, or for the size of a file.

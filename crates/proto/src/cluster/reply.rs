@@ -188,6 +188,11 @@ pub enum Reply {
     Atomic(AtomicOutcome),
     /// The openers that wait at the node, longest first.
     AtomicWaits(Vec<AtomicWait>),
+    /// The process has joined an unnamed job.
+    UnnamedJobJoined {
+        /// The name that the node has given the job. No other job has it, also after restarts.
+        job: String,
+    },
 }
 
 /// A file, as the namespace knows it and as the descriptions of its subfiles say.

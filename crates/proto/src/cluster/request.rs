@@ -8,7 +8,7 @@ use super::atomic::AtomicRequest;
 use super::check::CheckDepth;
 use super::compaction::CompactionCursor;
 use super::grant::{Access, Grant, Revocation};
-use super::job::{CollectiveOpen, JobCall, Member, SharedRequest, TeamCall};
+use super::job::{CollectiveOpen, JobCall, Member, ProcessName, SharedRequest, TeamCall};
 use super::lock::LockRequest;
 use super::map::NodeInfo;
 use super::path::FilePath;
@@ -241,6 +241,16 @@ pub enum Request {
     Atomic(AtomicRequest),
     /// Asks for the openers that wait at this node: those of the user, or all for administrators.
     AtomicWaits,
+    /// Joins an unnamed job: the processes of the user that give the same size, each with its own
+    /// rank, while the job is incomplete. The reply names the job.
+    JoinUnnamedJob {
+        /// The number of ranks.
+        size: u32,
+        /// The rank of this process.
+        rank: u32,
+        /// This process, for the error of another one with the same rank.
+        process: ProcessName,
+    },
 }
 
 impl Request {
@@ -279,6 +289,7 @@ impl Request {
             Request::Compact { .. } => "compact",
             Request::Atomic(_) => "atomic access",
             Request::AtomicWaits => "atomic waits",
+            Request::JoinUnnamedJob { .. } => "join unnamed job",
         }
     }
 }

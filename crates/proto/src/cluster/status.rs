@@ -43,6 +43,21 @@ pub struct NodeStatus {
     pub cache_misses: u64,
     /// The other nodes, as this one sees them.
     pub peers: Vec<PeerStatus>,
+    /// The storage threads, in order.
+    pub threads: Vec<StorageThreadStatus>,
+}
+
+/// The status of a storage thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StorageThreadStatus {
+    /// The request that it serves, and its disk; `None` if it is idle.
+    pub serves: Option<String>,
+    /// How long it has served that request, in milliseconds.
+    pub serves_ms: Option<u64>,
+    /// Requests that wait for it.
+    pub waiting: u64,
+    /// Requests that it has served.
+    pub served: u64,
 }
 
 /// The status of a disk. Counts begin with the start of the node; they include what clients on the

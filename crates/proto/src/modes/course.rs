@@ -46,6 +46,11 @@ impl Course {
         (self.mode.axes().pointer == Pointer::Shared).then_some(self.position.offset)
     }
 
+    /// The end of the file, if it is known.
+    pub fn known_end(&self) -> Option<u64> {
+        self.is_measured.then_some(self.position.end)
+    }
+
     /// Takes a measured length into account.
     pub fn measured(&mut self, len: u64) {
         self.is_measured = true;

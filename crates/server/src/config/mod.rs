@@ -22,6 +22,9 @@ use reader::{ClusterText, ConfigReader, DiskText, NodeText};
 /// The default size of the extent cache.
 const DEFAULT_CACHE_BYTES: u64 = 256 << 20;
 
+/// The most data requests that the threads of a disk serve at once.
+pub const CONCURRENT_REQUESTS_LIMIT: usize = 256;
+
 /// The default time after which a node warns of ranks that wait for each other.
 const DEFAULT_WAIT_WARNING: Duration = Duration::from_secs(10);
 
@@ -62,6 +65,9 @@ pub struct NodeConfig {
     pub disks: Vec<DiskConfig>,
     /// Threads that serve the disks.
     pub storage_threads: usize,
+    /// Data requests that each of `storage_threads` serves at once: it is a group of this number of
+    /// threads.
+    pub concurrent_requests: usize,
     /// Threads that compute.
     pub compute_threads: usize,
     /// The size of the extent cache, over all disks.
@@ -121,6 +127,7 @@ impl Config {
             data: data.to_owned(),
             disks,
             storage_threads: 4,
+            concurrent_requests: 1,
             compute_threads: processors(),
             cache_bytes: DEFAULT_CACHE_BYTES,
             short_cut: ShortCut::Write,
@@ -226,6 +233,7 @@ impl NodeConfig {
             all_users: node.all_users.unwrap_or(false),
             data,
             storage_threads: node.storage_threads.map_or(disks.len(), |(threads, _)| threads),
+            concurrent_requests: node.concurrent_requests.unwrap_or(1),
             disks,
             compute_threads: node.compute_threads.unwrap_or_else(processors),
             cache_bytes: node.cache_bytes.unwrap_or(DEFAULT_CACHE_BYTES),

@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use pario_flow::document::{Document, DocumentError, DocumentKey, DocumentTable, DocumentValue};
 
-use super::ShortCut;
 use super::error::{ConfigMistake, ConfigProblem};
+use super::{CONCURRENT_REQUESTS_LIMIT, ShortCut};
 
 /// A value that was written, and its line.
 pub(super) type Lined<T> = (T, usize);
@@ -38,6 +38,7 @@ pub(super) struct NodeText {
     /// `None` if there is no such setting, or if it is not a list.
     pub disks: Option<Vec<DiskText>>,
     pub storage_threads: Option<Lined<usize>>,
+    pub concurrent_requests: Option<usize>,
     pub compute_threads: Option<usize>,
     pub cache_bytes: Option<u64>,
     pub all_users: Option<bool>,
@@ -60,12 +61,13 @@ pub(super) struct DiskText {
 }
 
 const CLUSTER_KEYS: [&str; 5] = ["name", "key_file", "interface", "grant_epoch_seconds", "nodes"];
-const NODE_KEYS: [&str; 11] = [
+const NODE_KEYS: [&str; 12] = [
     "listen",
     "socket",
     "data",
     "disks",
     "storage_threads",
+    "concurrent_requests",
     "compute_threads",
     "cache",
     "all_users",
@@ -160,6 +162,9 @@ impl ConfigReader {
                     let count = self.take(threads(&what, value));
                     node.storage_threads = count.map(|count| (count, value.line()));
                 }
+                "concurrent_requests" => {
+                    node.concurrent_requests = self.take(concurrent_requests(&what, value));
+                }
                 "compute_threads" => node.compute_threads = self.take(threads(&what, value)),
                 "cache" => node.cache_bytes = self.take(size(&what, value)),
                 "all_users" => node.all_users = self.take(flag(&what, value)),
@@ -252,6 +257,12 @@ fn threads(what: &str, value: DocumentValue<'_>) -> Result<usize, DocumentError>
     let number = value.as_integer().filter(|number| (1..=THREADS_LIMIT).contains(number));
     let number = number.and_then(|number| usize::try_from(number).ok());
     value.require(number, what, "a number from 1 to 1024")
+}
+
+fn concurrent_requests(what: &str, value: DocumentValue<'_>) -> Result<usize, DocumentError> {
+    let number = value.as_integer().and_then(|number| usize::try_from(number).ok());
+    let number = number.filter(|number| (1..=CONCURRENT_REQUESTS_LIMIT).contains(number));
+    value.require(number, what, "a number from 1 to 256")
 }
 
 fn size(what: &str, value: DocumentValue<'_>) -> Result<u64, DocumentError> {

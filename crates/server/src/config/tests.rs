@@ -64,6 +64,7 @@ fn a_whole_configuration_is_read() {
         data: "/var/lib/pario/a".into(),
         disks: vec![disk("/mnt/d0", false), disk("/mnt/d1", false), disk("/mnt/archive", true)],
         storage_threads: 2,
+        concurrent_requests: 1,
         compute_threads: 4,
         cache_bytes: 1 << 30,
         short_cut: ShortCut::Off,

@@ -132,6 +132,11 @@ impl<T> SharedFileCoordinator<T> {
         self.course.shared_offset()
     }
 
+    /// The end of the file, if it is known.
+    pub fn known_end(&self) -> Option<u64> {
+        self.course.known_end()
+    }
+
     /// Lets a rank join.
     pub fn join(&mut self, rank: u32) -> Result<(), CollectiveError> {
         self.rounds.join(rank)

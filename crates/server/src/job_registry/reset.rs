@@ -51,6 +51,7 @@ impl<J, T> JobRegistry<J, T> {
             reset.file_actions.extend(state.finish(id, actions));
         }
         if wanted.is_empty() {
+            state.unnamed_jobs.reset(uid);
             state.jobs.retain(|key, job| {
                 if !is_of(key) {
                     return true;

@@ -93,6 +93,7 @@ impl<J, T> State<J, T> {
             mode: file.position().0,
             position: file.position().1,
             here: sorted(file.ranks.values()),
+            end: file.known_end(),
         });
         let files = files.collect();
         let (job, uid, size) = (name.clone(), *uid, job.rounds.size());
@@ -121,6 +122,14 @@ impl<T> RegisteredFile<T> {
         match &self.table {
             Some((_, table)) => table.position(),
             None => (self.coordinator.mode(), self.coordinator.position()),
+        }
+    }
+
+    /// Returns the end of the file, if its coordination knows it.
+    fn known_end(&self) -> Option<u64> {
+        match &self.table {
+            Some((_, table)) => table.known_end(),
+            None => self.coordinator.known_end(),
         }
     }
 }

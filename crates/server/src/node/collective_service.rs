@@ -10,9 +10,9 @@ use pario_flow::RunningProgram;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
     Call, CallOutcome, CollectiveOpen, Failure, FilePath, Identity, JobCall, JobMemoryId, Layout,
-    LockCall, LockRequest, Member, Mode, NamespaceRequest, OPEN_TEXT_LIMIT_BYTES, Opened, Reply,
-    ReplyMessage, Request, SharedCall, SharedFileId, SharedRequest, SubfileIndex, SubfileLocation,
-    SubfileMeasure, TeamCall,
+    LockCall, LockRequest, Member, Mode, NamespaceRequest, OPEN_TEXT_LIMIT_BYTES, Opened,
+    ProcessName, Reply, ReplyMessage, Request, SharedCall, SharedFileId, SharedRequest,
+    SubfileIndex, SubfileLocation, SubfileMeasure, TeamCall,
 };
 use parking_lot::Mutex;
 
@@ -141,6 +141,20 @@ impl CollectiveService {
         };
         let Some(reply) = reply else { return };
         interface.locks.call(node, &interface.open_files, session, request, reply, now_ms);
+    }
+
+    /// Lets a process join an unnamed job.
+    pub fn join_unnamed(
+        &self,
+        session: &Session,
+        size_and_rank: (u32, u32),
+        process: ProcessName,
+    ) -> Result<Reply, Failure> {
+        // All processes must ask the same node.
+        let now_ns = self.shared.interface()?.namespace.now_ns();
+        let (uid, space) = (session.identity.uid, session.space);
+        let job = self.registry.join_unnamed(uid, space, size_and_rank, process, now_ns)?;
+        Ok(Reply::UnnamedJobJoined { job })
     }
 
     /// Handles a request about the rendezvous of the machines of a job.

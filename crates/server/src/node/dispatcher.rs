@@ -194,6 +194,10 @@ impl Dispatcher {
             Request::Team { job, call } => {
                 reply.send(plain_reply(self.collectives.team_call(&session, job, call)));
             }
+            Request::JoinUnnamedJob { size, rank, process } => {
+                let joined = self.collectives.join_unnamed(&session, (size, rank), process);
+                reply.send(plain_reply(joined));
+            }
             request => match self.shared.begin() {
                 Ok(ticket) if required_grant(&request).is_some() => {
                     self.serve_data(&session, (request, data), leadership, reply, ticket);
@@ -245,7 +249,7 @@ impl Dispatcher {
         reply: ReplySender,
         ticket: RequestTicket,
     ) {
-        let call = match self.data_call(session, request, data) {
+        let mut call = match self.data_call(session, request, data) {
             Ok(call) => call,
             Err(failure) => return reply.fail(failure),
         };
@@ -285,6 +289,8 @@ impl Dispatcher {
             drop(ticket);
             return;
         }
+        let (thread, queued) = self.shared.storage_threads.enqueue(call.disk);
+        (call.thread, call.queued) = (thread, Some(Arc::new(queued)));
         let bytes = call.bytes();
         let operation =
             if must_ask_interface { self.operations.find_data } else { self.operations.data };
@@ -404,8 +410,8 @@ impl Dispatcher {
         };
         self.check_grant(session, grant, read, write)?;
         let disk = self.shared.disks.number_of(disk)?;
-        let thread = self.shared.disks.disk(disk).thread;
-        Ok(DataCall { thread, disk, request, data, failure: None })
+        let thread = self.shared.storage_threads.first_of(disk);
+        Ok(DataCall { thread, queued: None, disk, request, data, failure: None })
     }
 
     pub(super) fn check_grant(

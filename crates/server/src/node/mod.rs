@@ -62,6 +62,7 @@ use crate::record_locks::RecordLocks;
 use crate::request_meter::RequestMeter;
 use crate::sessions::Sessions;
 use crate::short_cut_traffic::ShortCutTraffic;
+use crate::storage_threads::StorageThreads;
 
 /// How long a node that stops waits for requests under way.
 const STOP_WAIT: Duration = Duration::from_secs(10);
@@ -174,6 +175,10 @@ impl Node {
             me,
             disks,
             grants,
+            storage_threads: Arc::new(StorageThreads::new(
+                own.storage_threads,
+                own.concurrent_requests,
+            )),
             leases,
             short_cut_traffic: ShortCutTraffic::new(own.disks.len()),
             sessions: Sessions::default(),

@@ -139,7 +139,7 @@ pub fn status(shared: &NodeState) -> NodeStatus {
         is_stopping: shared.shutdown.is_requested(),
         is_interface: interface.is_some(),
         disks: shared.disks.status(&shared.short_cut_traffic.collect(Instant::now())),
-        storage_threads: number(config.storage_threads),
+        storage_threads: number(shared.storage_threads.count()),
         compute_threads: number(config.compute_threads),
         requests,
         oldest_request_ms,
@@ -155,6 +155,7 @@ pub fn status(shared: &NodeState) -> NodeStatus {
         cache_hits: cache.hits,
         cache_misses: cache.misses,
         peers: shared.peers.status(shared.me),
+        threads: shared.storage_threads.status(),
     }
 }
 

@@ -130,7 +130,7 @@ impl Dispatcher {
         let disks = &self.shared.disks;
         let placed = |piece: CutPiece| {
             let disk = disks.number_of(piece.part.disk)?;
-            Ok((disks.disk(disk).thread, disk, piece))
+            Ok((self.shared.storage_threads.first_of(disk), disk, piece))
         };
         let pieces: Result<Vec<_>, Failure> = pieces.into_iter().map(placed).collect();
         let call = CutRequest { grant, operation, name, pieces: pieces? };

@@ -184,7 +184,7 @@ impl ProcessCall {
         let running = self.0.clone();
         let part = *running.work.parts.get(usize::try_from(number).ok()?)?;
         let disk = running.shared.disks.number_of(part.disk).ok()?;
-        let thread = running.shared.disks.disk(disk).thread;
+        let thread = running.shared.storage_threads.first_of(disk);
         Some(SubfileToOpen { running, part, disk, thread })
     }
 }

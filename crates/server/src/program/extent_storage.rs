@@ -141,8 +141,8 @@ impl ScheduledExtent {
         let Some(ExtentOutput::Extent { placement, .. }) = self.output.as_deref() else { return 0 };
         let target = self.running.work.target.as_ref();
         let part = target.and_then(|target| target.parts.get(placement.subfile.0 as usize));
-        let disks = &self.running.shared.disks;
-        let number = part.and_then(|part| disks.number_of(part.disk).ok());
-        number.map_or(0, |number| disks.disk(number).thread)
+        let shared = &self.running.shared;
+        let number = part.and_then(|part| shared.disks.number_of(part.disk).ok());
+        number.map_or(0, |number| shared.storage_threads.first_of(number))
     }
 }

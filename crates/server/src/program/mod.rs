@@ -39,6 +39,7 @@ use reader::{READERS_PER_DISK, Reader};
 use crate::disks::QUEUE_LIMIT;
 use crate::error::NodeError;
 use crate::node_state::NodeState;
+use crate::storage_threads::QueuedRequest;
 
 /// The limit of calls under way, besides those in the queues of the disks. The dispatcher waits
 /// while the limit is reached.
@@ -73,8 +74,10 @@ pub struct Operations {
 /// A request on a subfile of this node.
 #[derive(Clone, Debug)]
 pub struct DataCall {
-    /// The storage thread of the disk.
+    /// The storage thread.
     pub thread: usize,
+    /// The place in the queue of that thread, if the request goes there.
+    pub queued: Option<Arc<QueuedRequest>>,
     /// The number of the disk.
     pub disk: usize,
     /// The request.
@@ -175,8 +178,8 @@ pub fn launch(shared: &Arc<NodeState>) -> Result<(RunningProgram, Operations), N
     let state = shared.clone();
     let proxies = program.pool("NodeProxy", nodes, move |node| NodeProxy::new(state.clone(), node));
     let state = shared.clone();
-    let storage =
-        program.pool("Storage", config.storage_threads, move |_| Storage::new(state.clone()));
+    let storage = program
+        .pool("Storage", shared.storage_threads.count(), move |_| Storage::new(state.clone()));
     let state = shared.clone();
     let subfile_worker = program.pool("SubfileWorker", config.disks.len().max(1), move |_| {
         SubfileWorker::new(state.clone())

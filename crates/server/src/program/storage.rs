@@ -31,10 +31,15 @@ impl Storage {
         let shared = self.shared.clone();
         let disk = shared.disks.disk(call.disk);
         let served = disk.load.serve(call.bytes());
+        let on_thread = call
+            .queued
+            .as_ref()
+            .map(|_| shared.storage_threads.serve(call.thread, &disk.name, call.request.kind()));
         let answered = match call.failure {
             Some(failure) => Err(failure),
             None => self.answer(disk, call.request, call.data),
         };
+        drop((on_thread, call.queued));
         drop(served);
         answered.unwrap_or_else(|failure| plain_reply(Err(failure)))
     }

@@ -1,6 +1,7 @@
 //! `pario status`: shows the state of nodes, disks, clients and jobs.
 
 mod one_file;
+mod shared_files;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -32,6 +33,15 @@ pub struct Options {
     /// Show the jobs that share this file, and which ranks wait for which others
     #[arg(long, value_name = "PATH")]
     file: Option<OsString>,
+
+    /// Show the threads that serve the disks: what each does, and how many requests wait for it
+    #[arg(long)]
+    threads: bool,
+
+    /// Show everything: also the shared files of all jobs with their pointers and ends, the calls
+    /// that wait, and threads without requests
+    #[arg(long)]
+    all: bool,
 }
 
 /// The status of a node, or why it is unknown.
@@ -85,7 +95,7 @@ impl NodeView {
 /// Runs the command. The exit code says whether all nodes answer.
 pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     if let Some(file) = &options.file {
-        return one_file::run(global, file);
+        return one_file::run(global, file, options);
     }
     // The node that is asked for the others may itself hang.
     let limit = global.timeout.unwrap_or(ANSWER_LIMIT.as_secs_f64());
@@ -101,6 +111,7 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     } else {
         let mut out = terminal::output();
         print(&mut out, &cluster, &nodes, &jobs)?;
+        print_details(&mut out, options, &nodes, &jobs)?;
         out.flush()?;
     }
     if nodes.iter().any(NodeView::is_down) { Err(AlreadyReported(FAILED).into()) } else { Ok(()) }
@@ -131,6 +142,27 @@ fn print(
         writeln!(out)?;
     }
     problems.iter().try_for_each(|trouble| writeln!(out, "{trouble}"))
+}
+
+/// Prints what the options ask for.
+fn print_details(
+    out: &mut impl Write,
+    options: &Options,
+    nodes: &[NodeView],
+    jobs: &[JobStatus],
+) -> io::Result<()> {
+    if options.all && jobs.iter().any(|job| !job.files.is_empty()) {
+        writeln!(out)?;
+        shared_files::file_table(jobs).print(out)?;
+    }
+    if options.all {
+        shared_files::print_waits(out, jobs)?;
+    }
+    if options.threads || options.all {
+        writeln!(out)?;
+        shared_files::thread_table(nodes, options.all).print(out)?;
+    }
+    Ok(())
 }
 
 fn node_table(nodes: &[NodeView]) -> TextTable<8> {
@@ -294,6 +326,12 @@ fn node_json(node: &NodeView) -> Value {
     let peers = status.peers.iter().map(
         |peer| json!({ "node": peer.name, "reached": peer.is_there, "trouble": peer.trouble }),
     );
+    let threads = status.threads.iter().map(|thread| {
+        json!({
+            "serves": thread.serves, "serves_ms": thread.serves_ms, "waiting": thread.waiting,
+            "served": thread.served,
+        })
+    });
     let of_interface = |number: u64| status.is_interface.then_some(number);
     json!({
         "node": node.name,
@@ -304,6 +342,7 @@ fn node_json(node: &NodeView) -> Value {
         "uptime_ms": status.uptime_ms,
         "interface": status.is_interface,
         "storage_threads": status.storage_threads,
+        "threads": threads.collect::<Vec<_>>(),
         "compute_threads": status.compute_threads,
         "requests": status.requests,
         "oldest_request_ms": status.oldest_request_ms,
@@ -340,7 +379,7 @@ fn disk_json(node: &str, disk: &DiskStatus) -> Value {
 #[cfg(test)]
 pub mod tests {
     use pario::DiskId;
-    use pario::status::{ClientStatus, DiskInfo, PeerStatus};
+    use pario::status::{ClientStatus, DiskInfo, PeerStatus, StorageThreadStatus};
 
     use super::*;
 
@@ -389,6 +428,15 @@ pub mod tests {
             cache_hits: 0,
             cache_misses: 0,
             peers: vec![peer],
+            threads: vec![
+                StorageThreadStatus { serves: None, serves_ms: None, waiting: 0, served: 9 },
+                StorageThreadStatus {
+                    serves: Some("read on a/disk0".to_owned()),
+                    serves_ms: Some(2_100),
+                    waiting: 3,
+                    served: 41,
+                },
+            ],
         };
         NodeView { name: name.to_owned(), address: format!("unix=/{name}"), status: Ok(status) }
     }
@@ -424,6 +472,27 @@ node a cannot reach node z: connection refused
 node b is down: node b does not answer since 2.0 s
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn details_show_pointers_ends_waits_and_threads() {
+        let text = |threads, all| {
+            let options = Options { file: None, threads, all };
+            let mut out = Vec::new();
+            print_details(&mut out, &options, &[node("a")], &[why::tests::job()]).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(text(false, false), "");
+        let busy = "a/1     read on a/disk0  2 s        3      41\n";
+        assert_eq!(
+            text(true, false),
+            format!("\nthread  serves           for  waiting  served\n{busy}")
+        );
+        let all = text(false, true);
+        let idle = "a/0     -                  -        0       9\n";
+        assert!(all.ends_with(&format!("{idle}{busy}")), "{all}");
+        assert!(all.contains("/runs/result  4711  root  M_SYNC     4096  8192"), "{all}");
+        assert!(all.contains("M_SYNC, call 41, for 12 s"), "{all}");
     }
 
     #[test]

@@ -4,18 +4,17 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 
 use pario::FilePath;
-use pario::status::{JobStatus, LockWait, RankList};
+use pario::status::{JobStatus, LockWait};
 use serde_json::json;
 
+use super::{ANSWER_LIMIT, NodeView, Options, shared_files};
 use crate::amounts::count;
 use crate::arguments::GlobalOptions;
 use crate::commands::why;
-use crate::owners::Owners;
-use crate::table::{ColumnAlignment, TextTable};
 use crate::{paths, reach, terminal};
 
 /// Runs the command.
-pub fn run(global: &GlobalOptions, file: &OsStr) -> anyhow::Result<()> {
+pub fn run(global: &GlobalOptions, file: &OsStr, options: &Options) -> anyhow::Result<()> {
     let path = paths::in_cluster(file)?;
     let cluster = reach::cluster(global)?;
     let jobs: Vec<JobStatus> =
@@ -42,6 +41,11 @@ pub fn run(global: &GlobalOptions, file: &OsStr) -> anyhow::Result<()> {
     let mut out = terminal::output();
     print(&mut out, &path, &jobs, &lock_waits)?;
     why::print_atomic_waits(&mut out, &atomic_waits)?;
+    if options.threads {
+        writeln!(out)?;
+        let nodes = NodeView::of(&cluster, ANSWER_LIMIT);
+        shared_files::thread_table(&nodes, options.all).print(&mut out)?;
+    }
     Ok(out.flush()?)
 }
 
@@ -68,35 +72,8 @@ fn print_jobs(out: &mut impl Write, path: &FilePath, jobs: &[JobStatus]) -> io::
     }
     writeln!(out, "{path}: {} it open", has(jobs.len()))?;
     writeln!(out)?;
-    let owners = Owners::new();
-    let mut table = TextTable::new([
-        ("job", ColumnAlignment::Left),
-        ("user", ColumnAlignment::Left),
-        ("mode", ColumnAlignment::Left),
-        ("pointer", ColumnAlignment::Right),
-        ("ranks", ColumnAlignment::Right),
-        ("open", ColumnAlignment::Left),
-    ]);
-    for job in jobs {
-        for file in &job.files {
-            let pointer = file.position.map(|position| position.to_string());
-            table.push([
-                job.job.clone(),
-                owners.user(job.uid),
-                file.mode.to_string(),
-                pointer.unwrap_or_else(|| "-".to_owned()),
-                job.size.to_string(),
-                RankList(&file.here).to_string(),
-            ]);
-        }
-    }
-    table.print(out)?;
-    for job in jobs.iter().filter(|job| !job.waits.is_empty()) {
-        writeln!(out)?;
-        writeln!(out, "job {}", job.job)?;
-        job.waits.iter().try_for_each(|wait| why::print_wait(out, wait))?;
-    }
-    Ok(())
+    shared_files::file_table(jobs).print(out)?;
+    shared_files::print_waits(out, jobs)
 }
 
 fn has(jobs: usize) -> String {
@@ -132,8 +109,8 @@ mod tests {
         let expected = "\
 /runs/result: 1 job has it open
 
-job   user  mode    pointer  ranks  open
-4711  root  M_SYNC     4096      5  ranks 0 to 3
+file          job   user  mode    pointer   end  ranks  open
+/runs/result  4711  root  M_SYNC     4096  8192      5  ranks 0 to 3
 
 job 4711
   /runs/result  M_SYNC, call 41, for 12 s

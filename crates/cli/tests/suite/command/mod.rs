@@ -72,6 +72,7 @@ impl Sandbox {
             .env_remove("PARIO_LOG")
             // Commands must neither find nor disturb a node of the user who runs the tests.
             .env("XDG_RUNTIME_DIR", self.runtime.path())
+            .env("XDG_CONFIG_HOME", self.runtime.path().join("config"))
             .stdin(Stdio::null())
             .args(arguments);
         command

@@ -458,6 +458,7 @@ fn config(dir: &Path, shape: Shape) -> Config {
         data: dir.join(NAMES[node]),
         disks: (0..shape.disks).map(|disk| DiskConfig::at(disk_path(dir, node, disk))).collect(),
         storage_threads: 2,
+        concurrent_requests: 1,
         compute_threads: 1,
         cache_bytes: 16 << 20,
         short_cut: ShortCut::Write,

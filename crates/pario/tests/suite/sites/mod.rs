@@ -252,6 +252,7 @@ pub fn two_nodes(dir: &Path, first: SocketAddr) -> Config {
         data: dir.join(name),
         disks: (0..2).map(|n| DiskConfig::at(dir.join(format!("{name}/disk{n}")))).collect(),
         storage_threads: 2,
+        concurrent_requests: 1,
         compute_threads: 1,
         cache_bytes: 16 << 20,
         short_cut: ShortCut::Off,

@@ -83,6 +83,11 @@ impl CoordinationTable<'_> {
         self.course().shared_offset()
     }
 
+    /// The end of the file, if it is known.
+    pub fn known_end(&self) -> Option<u64> {
+        self.course().known_end()
+    }
+
     /// The call for which the size of the file is being found out: its rank, the call, and since
     /// when.
     pub(super) fn measuring_call(&self) -> Option<(u32, Call, u64)> {

@@ -6,9 +6,9 @@ use pario_proto::{
     CompactionCursor, CreationOptions, CutPiece, DiskChoice, DiskId, ExtentIndex, ExtentPlacement,
     ExtentSelection, FileId, FilePath, JOB_SIZE_LIMIT, JobCall, KnownFile, LayoutChoice, LockCall,
     LockKind, LockRange, LockRequest, Member, Mode, NamespaceRequest, NewFile, NodeInfo, Opened,
-    PeerRequest, ProcessRequest, ProcessTarget, ProcessWork, ROUNDS_LIMIT, Removal, Reply, Request,
-    Revocation, Seek, SharedCall, SharedFileId, SharedRequest, SubfileIndex, SubfileLocation,
-    SubfileRange, TeamCall, TeamPlace, Transfer,
+    PeerRequest, ProcessName, ProcessRequest, ProcessTarget, ProcessWork, ROUNDS_LIMIT, Removal,
+    Reply, Request, Revocation, Seek, SharedCall, SharedFileId, SharedRequest, SubfileIndex,
+    SubfileLocation, SubfileRange, TeamCall, TeamPlace, Transfer,
 };
 
 use super::node_process::AttackedNode;
@@ -117,7 +117,14 @@ fn kind(request: &Request) -> &'static str {
         Request::Compact { .. } => "compact",
         Request::Atomic(_) => "atomic",
         Request::AtomicWaits => "atomic waits",
+        Request::JoinUnnamedJob { .. } => "join unnamed job",
     }
+}
+
+/// Joins an unnamed job.
+fn join_unnamed(size: u32, rank: u32, program: &str) -> Request {
+    let (program, host) = (program.to_owned(), "h".repeat(3000));
+    Request::JoinUnnamedJob { size, rank, process: ProcessName { pid: rank, program, host } }
 }
 
 /// Requests with all their numbers at extremes, one number at a time.
@@ -207,6 +214,8 @@ fn of_short(number: u32, flat: &Opened, extents: &Opened) -> Vec<Request> {
             call: LockCall::Try(LockRange { from: 0, to: 1 }, LockKind::Shared),
         }),
         Request::Team { job: number.to_string(), call: TeamCall::Settle(place_of_team()) },
+        join_unnamed(number, 0, "solver"),
+        join_unnamed(2, number, &"\n".repeat(3000)),
         Request::Peer(PeerRequest::ListSubfiles {
             after: Some((DiskId(number), FileId(0), SubfileIndex(number))),
             limit: number,
