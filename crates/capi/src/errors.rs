@@ -206,11 +206,9 @@ fn errno_of_failure(failure: &Failure, kind: ErrnoContext) -> c_int {
         {
             EPFSLNOIOD
         }
-        Failure::Invalid(_)
-        | Failure::Layout { .. }
-        | Failure::WrongKind { .. }
-        | Failure::Root
-        | Failure::IntoItself { .. } => EPFSLINVAL,
+        Failure::Invalid(_) | Failure::Layout { .. } | Failure::WrongKind { .. } => EPFSLINVAL,
+        Failure::IntoItself { .. } => libc::EINVAL,
+        Failure::Root => libc::EBUSY,
         Failure::Collective { error, .. } => errno_of_collective(error, kind),
         _ => EPFSLREMOTE,
     }
