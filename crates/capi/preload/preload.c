@@ -1,7 +1,8 @@
 /*
  * The preload library, for programs that cannot be compiled again. It takes the system calls that
- * concern shared files and passes all others to the system. report.c prints which calls it took and
- * why, streams.c serves stdio streams, and passed.c has the calls by name that see no shared files.
+ * concern shared files and passes all others to the system. by_name.c has the calls by name,
+ * directories.c the directory streams, streams.c the stdio streams, and passed.c the calls that see
+ * no shared files. report.c prints which calls the library took and why.
  *
  * pfslib_open decides by the name which files are shared. Calls that this library itself makes go
  * to the system, for any file.
@@ -37,8 +38,6 @@ typedef int ftruncate_call(int, off_t);
 typedef int fstat_call(int, struct stat *);
 typedef int fcntl_call(int, int, ...);
 typedef int lockf_call(int, int, off_t);
-typedef int unlink_call(const char *);
-typedef int unlinkat_call(int, const char *, int);
 typedef ssize_t read_chk_call(int, void *, size_t, size_t);
 
 #define MODE_OF(flags, mode)                                                                       \
@@ -50,11 +49,12 @@ typedef ssize_t read_chk_call(int, void *, size_t, size_t);
     va_end(rest);                                                                                  \
   }
 
+/* O_NONBLOCK has no effect on plain files, and programs set it without need: it is left out. */
 int open(const char *name, int flags, ...) {
   NEXT(open_call *, "open")
   MODE_OF(flags, mode)
   int rule = rule_of(name);
-  if (rule != 0) TAKEN_BY_NAME(OPEN, "open", name, rule, pfslib_open(name, flags, mode));
+  if (rule != 0) TAKEN_BY_NAME(OPEN, "open", name, rule, pfslib_open(name, flags & ~O_NONBLOCK, mode));
   return system_call(name, flags, mode);
 }
 
@@ -62,7 +62,7 @@ int open64(const char *name, int flags, ...) {
   NEXT(open_call *, "open64")
   MODE_OF(flags, mode)
   int rule = rule_of(name);
-  if (rule != 0) TAKEN_BY_NAME(OPEN, "open", name, rule, pfslib_open(name, flags, mode));
+  if (rule != 0) TAKEN_BY_NAME(OPEN, "open", name, rule, pfslib_open(name, flags & ~O_NONBLOCK, mode));
   return system_call(name, flags, mode);
 }
 
@@ -70,7 +70,7 @@ int openat(int directory, const char *name, int flags, ...) {
   NEXT(openat_call *, "openat")
   MODE_OF(flags, mode)
   int rule = rule_at(directory, name);
-  if (rule != 0) TAKEN_BY_NAME(OPEN, "open", name, rule, pfslib_open(name, flags, mode));
+  if (rule != 0) TAKEN_BY_NAME(OPEN, "open", name, rule, pario_openat(directory, name, flags & ~O_NONBLOCK, mode));
   return system_call(directory, name, flags, mode);
 }
 
@@ -78,7 +78,7 @@ int openat64(int directory, const char *name, int flags, ...) {
   NEXT(openat_call *, "openat64")
   MODE_OF(flags, mode)
   int rule = rule_at(directory, name);
-  if (rule != 0) TAKEN_BY_NAME(OPEN, "open", name, rule, pfslib_open(name, flags, mode));
+  if (rule != 0) TAKEN_BY_NAME(OPEN, "open", name, rule, pario_openat(directory, name, flags & ~O_NONBLOCK, mode));
   return system_call(directory, name, flags, mode);
 }
 
@@ -203,15 +203,24 @@ int fstat64(int fd, struct stat64 *status) {
   return system_call(fd, (struct stat *)status);
 }
 
-/* The names that programs of older systems call. */
-int __fxstat(int version, int fd, struct stat *status) {
-  (void)version;
-  return fstat(fd, status);
+int dup(int fd) {
+  NEXT(fd_call *, "dup")
+  if (is_ours(fd)) TAKEN(DUP, int, pario_dup(fd));
+  return system_call(fd);
 }
 
-int __fxstat64(int version, int fd, struct stat64 *status) {
-  (void)version;
-  return fstat64(fd, status);
+int dup2(int fd, int number) {
+  typedef int dup2_call(int, int);
+  NEXT(dup2_call *, "dup2")
+  if (is_ours(fd) || is_ours(number)) TAKEN(DUP, int, pario_dup2(fd, number));
+  return system_call(fd, number);
+}
+
+int dup3(int fd, int number, int flags) {
+  typedef int dup3_call(int, int, int);
+  NEXT(dup3_call *, "dup3")
+  if (is_ours(fd) || is_ours(number)) TAKEN(DUP, int, pario_dup3(fd, number, flags));
+  return system_call(fd, number, flags);
 }
 
 static long argument_of(va_list rest) { return va_arg(rest, long); }
@@ -252,25 +261,4 @@ int close(int fd) {
   NEXT(fd_call *, "close")
   if (is_ours(fd)) TAKEN(CLOSE, int, pfslib_close(fd));
   return system_call(fd);
-}
-
-int unlink(const char *name) {
-  NEXT(unlink_call *, "unlink")
-  int rule = rule_of(name);
-  if (rule != 0) TAKEN_BY_NAME(UNLINK, "unlink", name, rule, pario_unlink(name));
-  return system_call(name);
-}
-
-int unlinkat(int directory, const char *name, int flags) {
-  NEXT(unlinkat_call *, "unlinkat")
-  int rule = flags == 0 ? rule_at(directory, name) : 0;
-  if (rule != 0) TAKEN_BY_NAME(UNLINK, "unlink", name, rule, pario_unlink(name));
-  return system_call(directory, name, flags);
-}
-
-int remove(const char *name) {
-  NEXT(unlink_call *, "remove")
-  int rule = rule_of(name);
-  if (rule != 0) TAKEN_BY_NAME(UNLINK, "unlink", name, rule, pario_unlink(name));
-  return system_call(name);
 }

@@ -15,8 +15,12 @@
 /* Calls that the library takes, as the report counts them. */
 enum call {
   OPEN, READ, WRITE, READV, WRITEV, PREAD, PWRITE, LSEEK, FSYNC, FTRUNCATE, FSTAT, FCNTL, LOCKF,
-  CLOSE, UNLINK, FOPEN, FDOPEN, CALLS
+  CLOSE, UNLINK, FOPEN, FDOPEN, ACCESS, STAT, TRUNCATE, MKDIR, RMDIR, RENAME, CHMOD, CHOWN, UTIMES,
+  STATVFS, OPENDIR, READDIR, CLOSEDIR, CHDIR, DUP, CALLS
 };
+
+/* The rule of a name that is relative to the descriptor of a shared directory. */
+enum { RULE_DIRECTORY = 100 };
 
 /* Above 0 while this thread runs code of the library, whose own calls go to the system. */
 extern _Thread_local int inside __attribute__((visibility("hidden")));
@@ -88,12 +92,18 @@ static inline int rule_of(const char *name) {
   return rule;
 }
 
+/* Returns whether the names that match a rule are those of shared files. */
+static inline int is_shared_rule(int rule) {
+  return rule != 0 && rule != PARIO_NAME_NUMBER && rule != PARIO_NAME_LEAVES;
+}
+
 /*
- * The same for a name relative to a directory descriptor, which is 0 unless that is the working
- * directory or the name is absolute.
+ * Returns the rule of a name relative to a directory descriptor. A name relative to a plain directory other
+ * than the working directory is that of a plain file.
  */
 static inline int rule_at(int directory, const char *name) {
-  return directory == AT_FDCWD || (name != NULL && name[0] == '/') ? rule_of(name) : 0;
+  if (directory == AT_FDCWD || name == NULL || name[0] == '/') return rule_of(name);
+  return is_ours(directory) ? RULE_DIRECTORY : 0;
 }
 
 #endif

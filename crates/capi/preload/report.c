@@ -14,7 +14,9 @@
 
 static const char *const names[CALLS] = {
     "open",  "read",      "write", "readv", "writev", "pread",  "pwrite", "lseek", "fsync",
-    "ftruncate", "fstat", "fcntl", "lockf", "close",  "unlink", "fopen",  "fdopen"};
+    "ftruncate", "fstat", "fcntl", "lockf", "close",  "unlink", "fopen",  "fdopen", "access",
+    "stat", "truncate", "mkdir", "rmdir", "rename", "chmod", "chown", "utimes", "statvfs", "opendir",
+    "readdir", "closedir", "chdir", "dup"};
 static atomic_ulong taken[CALLS];
 
 /* Each line is printed once, as far as there is room to remember it. */
@@ -82,6 +84,13 @@ void report_match(const char *call, const char *name, int rule) {
   line_start(start, sizeof start, call, name);
   if (rule == PARIO_NAME_NUMBER)
     print_line("%s is a plain file of this process: the name contains \"###\"\n", start);
+  else if (rule == PARIO_NAME_LEAVES)
+    print_line("%s is a plain file: the name leads out of PARIO_PREFIX (%s)\n", start,
+               getenv("PARIO_PREFIX"));
+  else if (rule == PARIO_NAME_RELATIVE)
+    print_line("%s is a shared file: the working directory is a shared one\n", start);
+  else if (rule == RULE_DIRECTORY)
+    print_line("%s is a shared file: the descriptor of its directory is that of a shared one\n", start);
   else if (rule == PARIO_NAME_BELOW)
     print_line("%s is a shared file: the name is below PARIO_PREFIX (%s)\n", start,
                getenv("PARIO_PREFIX"));
@@ -116,7 +125,7 @@ void report_passed(const char *call, const char *name, const char *why) {
 __attribute__((destructor)) static void report(void) {
   flush_streams();
   if (!report_is_wanted()) return;
-  char text[512];
+  char text[1024];
   size_t len = 0;
   for (int call = 0; call < CALLS; call++) {
     unsigned long count = atomic_load(&taken[call]);

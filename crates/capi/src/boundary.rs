@@ -26,6 +26,18 @@ impl FailureValue for isize {
     const FAILED: Self = -1;
 }
 
+impl FailureValue for *mut libc::DIR {
+    const FAILED: Self = std::ptr::null_mut();
+}
+
+impl FailureValue for *mut libc::c_char {
+    const FAILED: Self = std::ptr::null_mut();
+}
+
+impl FailureValue for *mut libc::dirent {
+    const FAILED: Self = std::ptr::null_mut();
+}
+
 impl FailureValue for () {
     const FAILED: Self = ();
 }

@@ -30,6 +30,8 @@ pub struct DescriptorEntry {
     /// Whether a request was started: the first one creates a thread.
     has_started: AtomicBool,
     handle: RwLock<Option<FileHandle>>,
+    /// Whether it is a directory, which has no handle.
+    is_directory: bool,
 }
 
 /// How a shared file is open.
@@ -64,13 +66,47 @@ pub fn add(open: DescriptorEntry) -> CallResult<c_int> {
         }
         Err(errno) => return Err(errno.into()),
     };
-    let number = held.into_raw_fd();
+    register(held.into_raw_fd(), Arc::new(open))
+}
+
+/// Gives an open file or directory a second descriptor, the lowest free one from `minimum` on. Both
+/// share everything; the file is closed with the last one.
+pub fn duplicate(fd: c_int, open: &Arc<DescriptorEntry>, minimum: c_int) -> CallResult<c_int> {
+    // SAFETY: the call takes no memory.
+    let number = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, minimum) };
+    if number < 0 {
+        return Err(ErrnoError::last_os_error().with_name(&open.path));
+    }
+    register(number, open.clone())
+}
+
+/// Gives an open file or directory a second descriptor with a given number. A file that has the
+/// number is closed.
+pub fn duplicate_to(fd: c_int, open: &Arc<DescriptorEntry>, number: c_int) -> CallResult<c_int> {
+    if bit_of(number).is_none() {
+        let why = format!("{}: {number} is no number of a descriptor", open.path);
+        return Err(ErrnoError::new(libc::EBADF, why));
+    }
+    // As with the system, an error of this close is lost.
+    let _ = close(number);
+    // SAFETY: the call takes no memory.
+    if unsafe { libc::dup3(fd, number, libc::O_CLOEXEC) } < 0 {
+        return Err(ErrnoError::last_os_error().with_name(&open.path));
+    }
+    register(number, open.clone())
+}
+
+/// Records the file or directory of a placeholder. Closes the placeholder if its number is too high.
+fn register(number: c_int, open: Arc<DescriptorEntry>) -> CallResult<c_int> {
     if bit_of(number).is_none() {
         close_placeholder(number);
-        return Err(full("the descriptor number is beyond the limit of 1048576"));
+        return Err(ErrnoError::new(
+            EPFSLMFILE,
+            format!("{}: the descriptor number is beyond the limit of 1048576", open.path),
+        ));
     }
     // An entry with this number was closed without this library.
-    let before = FILES.lock().get_or_insert_default().insert(number, Arc::new(open));
+    let before = FILES.lock().get_or_insert_default().insert(number, open);
     drop(before);
     set_shared(number, true);
     Ok(number)
@@ -108,6 +144,16 @@ pub fn close(fd: c_int) -> CallResult<bool> {
         return Ok(true);
     }
     let Some(open) = find(fd)? else { return Ok(false) };
+    if open.is_directory || has_other_number(fd, &open) {
+        if let Ok(file) = open.file() {
+            // The close of any descriptor of a file releases all locks of the process.
+            record_locks::release_all(&file);
+        }
+        FILES.lock().as_mut().and_then(|files| files.remove(&fd));
+        set_shared(fd, false);
+        close_placeholder(fd);
+        return Ok(true);
+    }
     let file = open.take()?;
     FILES.lock().as_mut().and_then(|files| files.remove(&fd));
     record_locks::release_all(&file);
@@ -115,6 +161,14 @@ pub fn close(fd: c_int) -> CallResult<bool> {
     set_shared(fd, false);
     close_placeholder(fd);
     closed.map(|()| true)
+}
+
+/// Returns whether an open file has a second descriptor.
+fn has_other_number(fd: c_int, open: &Arc<DescriptorEntry>) -> bool {
+    let is_other = |(number, known): (&c_int, &Arc<DescriptorEntry>)| {
+        *number != fd && Arc::ptr_eq(known, open)
+    };
+    FILES.lock().as_ref().is_some_and(|files| files.iter().any(is_other))
 }
 
 /// Returns whether a number is that of a shared file. A descriptor that was closed without this
@@ -128,11 +182,25 @@ impl DescriptorEntry {
     pub fn new(path: String, flags: c_int, files: JobFiles, handle: FileHandle) -> Self {
         let handle = RwLock::new(Some(handle));
         let has_started = AtomicBool::new(false);
-        Self { path, flags, files, has_started, handle }
+        Self { path, flags, files, has_started, handle, is_directory: false }
     }
 
-    /// Returns how the file is open. Fails while it is being closed.
+    /// Creates the entry of a directory.
+    pub fn directory(path: String, flags: c_int, files: JobFiles) -> Self {
+        let (has_started, handle) = (AtomicBool::new(false), RwLock::new(None));
+        Self { path, flags, files, has_started, handle, is_directory: true }
+    }
+
+    /// Returns whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.is_directory
+    }
+
+    /// Returns how the file is open. Fails while it is being closed, and for a directory.
     pub fn handle(&self) -> CallResult<FileHandle> {
+        if self.is_directory {
+            return Err(ErrnoError::new(libc::EISDIR, format!("{}: it is a directory", self.path)));
+        }
         let closed =
             || ErrnoError::new(EPFSLBADF, format!("{}: another thread is closing it", self.path));
         self.handle.read().clone().ok_or_else(closed)

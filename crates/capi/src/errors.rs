@@ -209,9 +209,9 @@ fn errno_of_failure(failure: &Failure, kind: ErrnoContext) -> c_int {
         Failure::Invalid(_)
         | Failure::Layout { .. }
         | Failure::WrongKind { .. }
-        | Failure::RankInUse { .. }
-        | Failure::Root
-        | Failure::IntoItself { .. } => EPFSLINVAL,
+        | Failure::RankInUse { .. } => EPFSLINVAL,
+        Failure::IntoItself { .. } => libc::EINVAL,
+        Failure::Root => libc::EBUSY,
         Failure::Collective { error, .. } => errno_of_collective(error, kind),
         _ => EPFSLREMOTE,
     }

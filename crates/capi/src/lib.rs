@@ -1,5 +1,5 @@
-//! The C interface of Pario: the calls that `pfslib.h`, `pfslib_errno.h`, `nx.h`, `donio.h`,
-//! `dolib.h`, `gio.h` and `armci.h` declare, and their Fortran names.
+//! The C interface of Pario: the calls that `pfslib.h`, `pfslib_errno.h`, `nx.h`, `pfs/pfs.h`,
+//! `donio.h`, `dolib.h`, `gio.h` and `armci.h` declare, and their Fortran names.
 //!
 //! The calls are those of PFSLib and of the Paragon's parallel file system, of DONIO, GIO and
 //! ARMCI. The library `pario` does the work; this crate translates. C programs link libpario, which
@@ -23,15 +23,22 @@
 //! [`ErrnoError`](errors::ErrnoError) either into `errno` or into a message and the end of the
 //! process. [`process`] connects to the job and the cluster, [`team`] joins the ranks that share
 //! memory (no cluster needed), [`descriptors`] maps descriptors to open files, and [`requests`]
-//! holds started requests.
+//! holds started requests. [`names`] decides which names are those of shared files; [`by_name`],
+//! [`attributes`], [`directories`], [`working_directory`] and [`file_systems`] have the system's
+//! calls on names.
 
 pub mod armci;
+pub mod attributes;
 pub mod boundary;
 pub mod buffers;
+pub mod by_name;
 pub mod descriptors;
+pub mod directories;
 pub mod dolib;
 pub mod donio;
 pub mod errors;
+pub mod file_status;
+pub mod file_systems;
 pub mod fortran;
 pub mod gio;
 pub mod names;
@@ -45,4 +52,6 @@ pub mod record_files;
 pub mod record_locks;
 pub mod requests;
 pub mod shared_io;
+pub mod striping;
 pub mod team;
+pub mod working_directory;

@@ -4,10 +4,13 @@
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use libc::c_char;
+use libc::{c_char, c_int};
+use parking_lot::Mutex;
 
 use crate::errors::{CallResult, ErrnoError};
+use crate::{descriptors, process};
 
 /// Replaced by the rank of the process.
 const RANK_PLACEHOLDER: &str = "###";
@@ -46,6 +49,31 @@ pub enum NameMatch {
     Contains,
     /// It is `PARIO_PREFIX` or below it: a shared file.
     Below,
+    /// It is relative, and the working directory is a shared one: a shared file.
+    Relative,
+    /// It leads out of `PARIO_PREFIX` by `..`: the plain file at the path that results.
+    Leaves,
+}
+
+/// The working directory, while it is a shared one. The system knows no shared directories, so the
+/// process' own working directory stays where it is.
+static SHARED_DIRECTORY: Mutex<Option<String>> = Mutex::new(None);
+/// Whether there is one: names are compared without the lock otherwise.
+static HAS_SHARED_DIRECTORY: AtomicBool = AtomicBool::new(false);
+
+/// Makes a shared directory the working directory, or none.
+pub fn set_shared_directory(path: Option<String>) {
+    let mut current = SHARED_DIRECTORY.lock();
+    HAS_SHARED_DIRECTORY.store(path.is_some(), Ordering::Release);
+    *current = path;
+}
+
+/// Returns the working directory if it is a shared one.
+pub fn shared_directory() -> Option<String> {
+    if !HAS_SHARED_DIRECTORY.load(Ordering::Acquire) {
+        return None;
+    }
+    SHARED_DIRECTORY.lock().clone()
 }
 
 impl NameRule {
@@ -69,14 +97,22 @@ impl NameRule {
         if name.contains(RANK_PLACEHOLDER) {
             return Some(NameMatch::Number);
         }
+        let is_relative_to_shared = !name.starts_with('/') && shared_directory().is_some();
         match self {
+            Self::Manual | Self::Invalid(_) if is_relative_to_shared => Some(NameMatch::Relative),
             Self::Manual | Self::Invalid(_) => {
                 name.contains(SHARED_MARKER).then_some(NameMatch::Contains)
             }
             Self::Below(directory) => {
-                let path = path(name).ok()?;
-                let rest = path.strip_prefix(directory.as_str())?;
-                (rest.is_empty() || rest.starts_with('/')).then_some(NameMatch::Below)
+                let is_below = |path: &str| {
+                    let rest = path.strip_prefix(directory.as_str());
+                    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                };
+                match is_below(&path(name).ok()?) {
+                    true if is_relative_to_shared => Some(NameMatch::Relative),
+                    true => Some(NameMatch::Below),
+                    false => (is_relative_to_shared || is_below(name)).then_some(NameMatch::Leaves),
+                }
             }
         }
     }
@@ -91,6 +127,7 @@ impl NameRule {
             (Some(NameMatch::Number), _) => {
                 plain(&name.replace(RANK_PLACEHOLDER, &format!("{:03}", rank()?)))
             }
+            (Some(NameMatch::Leaves), _) => plain(&path(name)?),
             (Some(_), Self::Invalid(value)) => Err(ErrnoError::invalid(format!(
                 "{name}: {PREFIX_VARIABLE} is {value:?}, which is no directory for shared files: \
                  set it to an absolute path such as /pfs, or unset it"
@@ -122,6 +159,55 @@ pub fn resolve(name: &str, rank: impl FnOnce() -> CallResult<u32>) -> CallResult
     NameRule::current().resolve(name, rank)
 }
 
+/// Returns the file that a name stands for in this process. A relative name starts at the directory
+/// of the descriptor; `AT_FDCWD` is the working directory.
+///
+/// # Safety
+/// `name` is null or a NUL-terminated string.
+pub unsafe fn resolve_at(directory: c_int, name: *const c_char) -> CallResult<NameTarget> {
+    if name.is_null() {
+        return Err(ErrnoError::null_pointer("the file name"));
+    }
+    // SAFETY: it is not null, and the caller guarantees a NUL at its end.
+    let raw = unsafe { CStr::from_ptr(name) };
+    let text = raw.to_string_lossy();
+    let is_relative = directory != libc::AT_FDCWD && !text.starts_with('/');
+    let base = if is_relative { descriptors::find(directory)? } else { None };
+    let is_shared = match (&base, is_relative) {
+        (Some(open), _) if !open.is_directory() => {
+            let why = format!("{}: it is not a directory", open.path);
+            return Err(ErrnoError::new(libc::ENOTDIR, why));
+        }
+        (Some(_), _) => true,
+        (None, true) => false,
+        (None, false) => NameRule::current().matched(&text).is_some(),
+    };
+    if !is_shared || text.is_empty() {
+        // The system reports an empty name.
+        return Ok(NameTarget::Plain(raw.to_owned()));
+    }
+    // SAFETY: the caller guarantees it.
+    let name = unsafe { from_c(name) }?;
+    match base {
+        Some(open) => Ok(NameTarget::Shared(without_dots(&format!("{}/{name}", open.path)))),
+        None => resolve(&name, || process::size_and_rank().map(|(_, rank)| rank)),
+    }
+}
+
+/// Adds to the error about a file that the cluster does not have that a Unix file has its name, and
+/// how to copy it into the cluster.
+pub fn with_put_hint(mut failed: ErrnoError, path: &str) -> ErrnoError {
+    let is_unix_file = || std::fs::metadata(path).is_ok_and(|known| known.is_file());
+    if failed.number == libc::ENOENT && is_unix_file() {
+        let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+        failed.text = format!(
+            "{path}: the cluster has no such file, but a Unix file has this name: copy it into the \
+             cluster with `pario put {path} {directory}/`"
+        );
+    }
+    failed
+}
+
 fn plain(name: &str) -> CallResult<NameTarget> {
     CString::new(name)
         .map(NameTarget::Plain)
@@ -132,6 +218,9 @@ fn plain(name: &str) -> CallResult<NameTarget> {
 pub fn path(name: &str) -> CallResult<String> {
     if name.starts_with('/') {
         return Ok(without_dots(name));
+    }
+    if let Some(here) = shared_directory() {
+        return Ok(without_dots(&format!("{here}/{name}")));
     }
     let here = rustix::process::getcwd(Vec::new())?;
     match OsStr::from_bytes(here.to_bytes()).to_str() {
@@ -194,7 +283,9 @@ mod tests {
         assert_eq!(rule.matched("/scratch/pario/x"), Some(NameMatch::Below));
         assert_eq!(rule.matched("/scratch/./pario"), Some(NameMatch::Below));
         assert_eq!(rule.matched("/scratch/pario2/x"), None);
-        assert_eq!(rule.matched("/scratch/pario/../x"), None);
+        assert_eq!(rule.matched("/scratch/../scratch/x"), None);
+        let leaves = rule.resolve("/scratch/pario/../x", || Ok(0)).unwrap();
+        assert_eq!(leaves, NameTarget::Plain(c"/scratch/x".to_owned()));
         assert_eq!(rule.matched("/gpfs/home/x"), None);
         assert_eq!(rule.matched("/pfs/x"), None);
         assert_eq!(rule.matched("/scratch/pario/x.###"), Some(NameMatch::Number));

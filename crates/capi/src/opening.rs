@@ -4,38 +4,73 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 
 use libc::{c_char, c_int, mode_t};
-use pario::{Cluster, Error, Failure, FilePath, JobFiles, Mode, SharedFile};
+use pario::{Cluster, Error, Failure, FileKind, FilePath, JobFiles, Mode, SharedFile};
 
 use crate::descriptors::{self, DescriptorEntry, FileHandle};
 use crate::errors::{CallResult, EPFSLNDELAY, ErrnoContext, ErrnoError, IntoCallResult};
 use crate::names::{self, NameTarget};
-use crate::process;
+use crate::{process, striping};
 
-/// Flags that a shared file refuses.
-const REFUSED_FLAGS: c_int = libc::O_DIRECTORY | libc::O_PATH;
-
-/// Implements `open`: a plain file, or a shared file of this process until all set a mode.
+/// Implements `open` and `openat`: a plain file, or a shared file of this process until all set a
+/// mode. A shared directory is opened for calls that take its descriptor.
 ///
 /// # Safety
 /// `name` is null or a NUL-terminated string.
-pub unsafe fn open(name: *const c_char, flags: c_int, mode: mode_t) -> CallResult<c_int> {
+pub unsafe fn open(
+    directory: c_int,
+    name: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+) -> CallResult<c_int> {
     // SAFETY: the caller guarantees it.
-    let name = unsafe { names::from_c(name) }?;
-    match names::resolve(&name, || process::size_and_rank().map(|(_, rank)| rank))? {
+    match unsafe { names::resolve_at(directory, name) }? {
         NameTarget::Plain(own) => {
             // SAFETY: a `CString` is NUL-terminated.
-            let fd = unsafe { libc::open(own.as_ptr(), flags, mode) };
+            let fd = unsafe { libc::openat(directory, own.as_ptr(), flags, mode) };
             if fd < 0 {
                 Err(ErrnoError::last_os_error().with_name(&own.to_string_lossy()))
             } else {
                 Ok(fd)
             }
         }
+        NameTarget::Shared(path) if is_directory_open(flags) => open_directory(path, flags),
         NameTarget::Shared(path) => {
             let process = process::current()?;
-            open_shared(path, flags, mode, process.files.clone(), Mode::Unix, true)
+            let opened =
+                open_shared(path.clone(), flags, mode, process.files.clone(), Mode::Unix, true);
+            match opened {
+                Err(failed) if failed.number == libc::EISDIR && is_read_only(flags) => {
+                    open_directory(path, flags)
+                }
+                opened => opened,
+            }
         }
     }
+}
+
+/// Returns whether the flags ask for a directory. O_TMPFILE contains O_DIRECTORY.
+fn is_directory_open(flags: c_int) -> bool {
+    flags & libc::O_DIRECTORY != 0 && flags & libc::O_TMPFILE != libc::O_TMPFILE
+}
+
+/// Returns whether the flags ask for reading only, of a file that exists.
+fn is_read_only(flags: c_int) -> bool {
+    flags & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) == libc::O_RDONLY
+}
+
+/// Opens a shared directory. Calls by name and `fdopendir` take its descriptor; it cannot be read.
+pub fn open_directory(path: String, flags: c_int) -> CallResult<c_int> {
+    let process = process::current()?;
+    let record = process.cluster().record(&path).in_call(ErrnoContext::Open)?;
+    if record.kind != FileKind::Directory {
+        return Err(ErrnoError::new(libc::ENOTDIR, format!("{path}: it is not a directory")));
+    }
+    if !is_read_only(flags) {
+        let why = "a directory can only be opened for reading";
+        return Err(ErrnoError::new(libc::EISDIR, format!("{path}: {why}")));
+    }
+    let flags = flags & (libc::O_ACCMODE | libc::O_DIRECTORY);
+    descriptors::add(DescriptorEntry::directory(path, flags, process.files.clone()))
 }
 
 /// Implements `gopen`: a collective open of a shared file, under any name.
@@ -94,6 +129,14 @@ pub fn reopen_collective(open: &DescriptorEntry) -> CallResult<SharedFile> {
     open_in_cluster(&open.path, flags, 0, &open.files, Mode::Unix).in_call(ErrnoContext::Open)
 }
 
+/// Opens the file of a descriptor once more, with the descriptor's access, by the processes and in
+/// the mode of a handle.
+pub fn reopen(open: &DescriptorEntry, like: &FileHandle) -> Result<SharedFile, Error> {
+    let appends = if like.is_single { 0 } else { libc::O_APPEND };
+    let flags = open.flags & (libc::O_ACCMODE | appends);
+    open_in_cluster(&open.path, flags, 0, like.file.files(), like.file.mode())
+}
+
 fn open_shared(
     path: String,
     flags: c_int,
@@ -112,7 +155,8 @@ fn open_shared(
     // The open may connect to the home node of the file, which starts threads. It waits for another
     // process for two seconds at most.
     let file = if is_single { process::with_signals_blocked(open) } else { open() };
-    let file = Arc::new(file.in_call(ErrnoContext::Open)?);
+    let file = file.in_call(ErrnoContext::Open);
+    let file = Arc::new(file.map_err(|failed| names::with_put_hint(failed, &path))?);
     descriptors::add(DescriptorEntry::new(path, flags, files, FileHandle { file, is_single }))
 }
 
@@ -137,10 +181,13 @@ fn check_flags(path: &str, flags: c_int, is_single: bool) -> CallResult<()> {
         }
         return Ok(());
     }
-    if !has_access || flags & REFUSED_FLAGS != 0 {
+    if !has_access || flags & (libc::O_DIRECTORY | libc::O_PATH) != 0 {
         return Err(ErrnoError::invalid(format!(
             "{path}: the open flags {flags:#x} are not possible for a shared file"
         )));
+    }
+    if flags & libc::O_CREAT != 0 {
+        striping::check_default(process::current()?.cluster()).in_call(ErrnoContext::Open)?;
     }
     Ok(())
 }
@@ -155,8 +202,10 @@ fn open_in_cluster(
     let access = flags & libc::O_ACCMODE;
     let is = |flag: c_int| flags & flag != 0;
     let is_new = is(libc::O_CREAT) && is(libc::O_EXCL);
-    files
-        .options(io_mode)
+    let options = files.options(io_mode);
+    let options =
+        if is(libc::O_CREAT) { striping::with_default(options, files.cluster())? } else { options };
+    options
         .read(access != libc::O_WRONLY)
         .write(access != libc::O_RDONLY)
         .create(is(libc::O_CREAT))

@@ -147,7 +147,7 @@ forms! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pfslib_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     // SAFETY: the caller guarantees it.
-    return_errno(|| unsafe { opening::open(name, flags, mode) })
+    return_errno(|| unsafe { opening::open(libc::AT_FDCWD, name, flags, mode) })
 }
 
 /// Opens a shared file of `size` processes, collectively if `is_collective` is not 0.

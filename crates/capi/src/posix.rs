@@ -7,8 +7,8 @@ use crate::boundary::return_errno;
 use crate::buffers::CallerBuffers;
 use crate::descriptors::{self, DescriptorEntry};
 use crate::errors::{CallResult, EPFSLNDELAY, ErrnoContext, ErrnoError, IntoCallResult};
-use crate::names::{self, NameMatch, NameRule, NameTarget};
-use crate::{plain_files, process, record_locks, shared_io};
+use crate::names::{NameMatch, NameRule};
+use crate::{file_status, plain_files, record_locks, shared_io, striping};
 
 /// Returns whether a descriptor is that of a shared file.
 #[unsafe(no_mangle)]
@@ -33,6 +33,8 @@ pub unsafe extern "C" fn pario_name_rule(name: *const c_char) -> c_int {
         Some(NameMatch::Number) => PARIO_NAME_NUMBER,
         Some(NameMatch::Contains) => PARIO_NAME_CONTAINS,
         Some(NameMatch::Below) => PARIO_NAME_BELOW,
+        Some(NameMatch::Relative) => PARIO_NAME_RELATIVE,
+        Some(NameMatch::Leaves) => PARIO_NAME_LEAVES,
     }
 }
 
@@ -42,6 +44,10 @@ pub const PARIO_NAME_NUMBER: c_int = 1;
 pub const PARIO_NAME_CONTAINS: c_int = 2;
 /// The name is below `PARIO_PREFIX`: a shared file.
 pub const PARIO_NAME_BELOW: c_int = 3;
+/// The name is relative, and the working directory is a shared one: a shared file.
+pub const PARIO_NAME_RELATIVE: c_int = 4;
+/// The name leads out of `PARIO_PREFIX`: a plain file.
+pub const PARIO_NAME_LEAVES: c_int = 5;
 
 /// `read`.
 ///
@@ -206,10 +212,56 @@ pub unsafe extern "C" fn pario_fstat(fd: c_int, to: *mut libc::stat) -> c_int {
         if to.is_null() {
             return Err(ErrnoError::null_pointer("the struct stat"));
         }
-        let stat = stat_of(&open)?;
+        let stat = file_status::of_descriptor(&open)?;
         // SAFETY: it is not null, and the caller guarantees a `struct stat`.
         unsafe { to.write(stat) };
         Ok(0)
+    })
+}
+
+/// `dup`: both descriptors share the file with its mode and pointer.
+#[unsafe(no_mangle)]
+pub extern "C" fn pario_dup(fd: c_int) -> c_int {
+    return_errno(|| match descriptors::find(fd)? {
+        Some(open) => descriptors::duplicate(fd, &open, 0),
+        // SAFETY: the call takes no memory.
+        None => plain_files::check_int(unsafe { libc::dup(fd) }),
+    })
+}
+
+/// `dup2`.
+#[unsafe(no_mangle)]
+pub extern "C" fn pario_dup2(fd: c_int, number: c_int) -> c_int {
+    if fd == number {
+        return return_errno(|| match descriptors::find(fd)? {
+            Some(_) => Ok(fd),
+            // SAFETY: the call takes no memory.
+            None => plain_files::check_int(unsafe { libc::dup2(fd, number) }),
+        });
+    }
+    pario_dup3(fd, number, 0)
+}
+
+/// `dup3`. The descriptor of a shared file is always closed on exec.
+#[unsafe(no_mangle)]
+pub extern "C" fn pario_dup3(fd: c_int, number: c_int, flags: c_int) -> c_int {
+    return_errno(|| match descriptors::find(fd)? {
+        Some(open) if fd != number && flags & !libc::O_CLOEXEC == 0 => {
+            descriptors::duplicate_to(fd, &open, number)
+        }
+        Some(open) => {
+            let why = format!("{}: dup3 of {fd} to {number} with flags {flags:#x}", open.path);
+            Err(ErrnoError::new(libc::EINVAL, why))
+        }
+        None => {
+            // SAFETY: the call takes no memory.
+            if descriptors::is_shared(number) && unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0 {
+                // As with the system, an error of this close is lost.
+                let _ = descriptors::close(number);
+            }
+            // SAFETY: the call takes no memory.
+            plain_files::check_int(unsafe { libc::dup3(fd, number, flags) })
+        }
     })
 }
 
@@ -225,6 +277,9 @@ pub unsafe extern "C" fn pario_fcntl(fd: c_int, command: c_int, argument: c_long
             return plain_files::check_int(unsafe { libc::fcntl(fd, command, argument) });
         };
         match command {
+            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+                descriptors::duplicate(fd, &open, int_of(argument))
+            }
             libc::F_GETFD => Ok(libc::FD_CLOEXEC),
             // A shared file is always closed on exec.
             libc::F_SETFD if argument & c_long::from(libc::FD_CLOEXEC) != 0 => Ok(0),
@@ -253,6 +308,22 @@ pub unsafe extern "C" fn pario_fcntl(fd: c_int, command: c_int, argument: c_long
                     None => Err(ErrnoError::null_pointer("the struct flock")),
                 }
             }
+            striping::F_GETSATTR | striping::F_SETSATTR => {
+                let address = usize::try_from(argument.cast_unsigned()).unwrap_or(0);
+                let known = std::ptr::with_exposed_provenance_mut::<striping::sattr>(address);
+                // SAFETY: it is null, or the caller guarantees a `struct sattr`.
+                let Some(known) = (unsafe { known.as_mut() }) else {
+                    return Err(ErrnoError::null_pointer("the struct sattr"));
+                };
+                match command {
+                    striping::F_GETSATTR => *known = striping::get(&open)?,
+                    _ => striping::set(&open, *known)?,
+                }
+                Ok(0)
+            }
+            striping::F_PFS_SVR_BUF => {
+                striping::set_node_buffers(&open.path, int_of(argument)).map(|()| 0)
+            }
             _ => Err(ErrnoError::new(
                 libc::EINVAL,
                 format!("{}: fcntl command {command} is not possible for a shared file", open.path),
@@ -271,58 +342,10 @@ pub extern "C" fn pario_lockf(fd: c_int, command: c_int, len: off_t) -> c_int {
     })
 }
 
-/// `unlink`: names have the same meaning as in `open`.
-///
-/// # Safety
-/// `name` is null or a NUL-terminated string.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pario_unlink(name: *const c_char) -> c_int {
-    return_errno(|| {
-        // SAFETY: the caller guarantees it.
-        let name = unsafe { names::from_c(name) }?;
-        match names::resolve(&name, || process::size_and_rank().map(|(_, rank)| rank))? {
-            NameTarget::Plain(own) => {
-                // SAFETY: a `CString` is NUL-terminated.
-                match plain_files::check_int(unsafe { libc::unlink(own.as_ptr()) })
-                    .map_err(|failed| failed.with_name(&name))
-                {
-                    // A file that was created by `gopen` can have any name.
-                    Err(failed) if failed.number == libc::ENOENT && process::is_connected() => {
-                        remove_shared(&names::path(&name)?)
-                    }
-                    other => other,
-                }
-            }
-            NameTarget::Shared(path) => remove_shared(&path),
-        }
-    })
-}
-
-fn remove_shared(path: &str) -> CallResult<c_int> {
-    let removed = process::current()?.cluster().remove(path);
-    removed.in_call(ErrnoContext::Open).map(|()| 0)
-}
-
-fn stat_of(open: &DescriptorEntry) -> CallResult<libc::stat> {
-    let file = open.file()?;
-    let known = file.file().metadata().in_call(ErrnoContext::Other)?;
-    // SAFETY: all-zero bytes are a valid `struct stat`.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    let clipped = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-    stat.st_ino = process::hash_of(&known.record.id.to_string());
-    stat.st_mode = libc::S_IFREG | known.record.mode;
-    stat.st_nlink = 1;
-    stat.st_uid = known.record.uid;
-    stat.st_gid = known.record.gid;
-    stat.st_size = clipped(known.len);
-    stat.st_blksize = 1 << 16;
-    stat.st_blocks = clipped(known.disk_bytes() / 512);
-    let second = 1_000_000_000;
-    let times = |ns: u64| (clipped(ns / second), clipped(ns % second));
-    (stat.st_mtime, stat.st_mtime_nsec) = times(known.modified_ns);
-    (stat.st_atime, stat.st_atime_nsec) = (stat.st_mtime, stat.st_mtime_nsec);
-    (stat.st_ctime, stat.st_ctime_nsec) = times(known.record.changed_ns);
-    Ok(stat)
+/// Returns the optional argument of `fcntl` where it is an `int`: only its lower half is defined.
+fn int_of(argument: c_long) -> c_int {
+    let [a, b, c, d, ..] = argument.to_le_bytes();
+    c_int::from_le_bytes([a, b, c, d])
 }
 
 fn negative(open: &DescriptorEntry, what: &str, number: off_t) -> ErrnoError {

@@ -1,6 +1,6 @@
 //! Files and directories by name.
 
-use pario_proto::{FilePath, NamespaceRequest, Reply};
+use pario_proto::{FilePath, FileRecord, NamespaceRequest, Reply};
 
 use crate::cluster::Cluster;
 use crate::connection::strange;
@@ -90,6 +90,27 @@ impl Cluster {
         Metadata::of_path(self, path)
     }
 
+    /// Returns the record of a file or directory. Asks no disk, so it is cheaper than
+    /// [`metadata`](Self::metadata), and works while nodes that hold disks are down.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// cluster.create("/data")?;
+    /// assert_eq!(cluster.record("/data")?.mode, 0o644);
+    /// assert!(cluster.record("/missing").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn record(&self, path: &str) -> Result<FileRecord, Error> {
+        let path = FilePath::new(path)?;
+        match self.names(NamespaceRequest::Stat { path })? {
+            Reply::Stat { record, .. } => Ok(record),
+            _ => Err(strange("interface")),
+        }
+    }
+
     /// Lists a directory in order of names, with sizes. The listing fetches pages, so that a large
     /// directory takes little memory.
     ///
@@ -127,8 +148,23 @@ impl Cluster {
     /// # }
     /// ```
     pub fn make_directory(&self, path: &str) -> Result<(), Error> {
+        self.make_directory_with_mode(path, 0o755)
+    }
+
+    /// Like [`make_directory`](Self::make_directory), with these permissions instead of `0o755`.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// cluster.make_directory_with_mode("/private", 0o700)?;
+    /// assert_eq!(cluster.record("/private")?.mode, 0o700);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn make_directory_with_mode(&self, path: &str, mode: u32) -> Result<(), Error> {
         let path = FilePath::new(path)?;
-        self.names(NamespaceRequest::MakeDirectory { path, mode: 0o755 }).map(|_| ())
+        self.names(NamespaceRequest::MakeDirectory { path, mode }).map(|_| ())
     }
 
     /// Creates a directory and the missing directories above it.

@@ -2,7 +2,7 @@
 //!
 //! The subfiles of a deleted file are removed when its last client has closed it or is lost.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use pario_net::SpaceId;
 use pario_proto::{Access, FileId, FilePath, FileRecord, Identity};
@@ -39,6 +39,8 @@ struct OpenFilesState {
     by_space: HashMap<SpaceId, BTreeSet<u64>>,
     users: HashMap<FileId, u64>,
     deleted: HashMap<FileId, FileRecord>,
+    /// Files that their only client replaces by new ones.
+    replaced: HashSet<FileId>,
 }
 
 #[derive(Debug)]
@@ -130,6 +132,23 @@ impl OpenFiles {
         self.state.lock().deleted.contains_key(&file)
     }
 
+    /// Marks a file that its client replaces by a new one. Returns false if the file has more than
+    /// one handle, or is being replaced. The mark ends with the last handle.
+    pub fn begin_replacement(&self, file: FileId) -> bool {
+        let mut state = self.state.lock();
+        state.users.get(&file) == Some(&1) && state.replaced.insert(file)
+    }
+
+    /// Removes the mark of a file that was not replaced.
+    pub fn end_replacement(&self, file: FileId) {
+        self.state.lock().replaced.remove(&file);
+    }
+
+    /// Returns whether its client replaces a file by a new one.
+    pub fn is_being_replaced(&self, file: FileId) -> bool {
+        self.state.lock().replaced.contains(&file)
+    }
+
     /// Returns the number of open handles of all clients.
     pub fn count(&self) -> u64 {
         self.state.lock().handles.len() as u64
@@ -169,6 +188,7 @@ impl OpenFilesState {
             return None;
         }
         self.users.remove(&file.record.id);
+        self.replaced.remove(&file.record.id);
         self.deleted.remove(&file.record.id)
     }
 }
@@ -195,6 +215,25 @@ mod tests {
         };
         let identity = Identity { uid: 0, gids: vec![0] };
         OpenFile { space, identity, path: FilePath::root(), record, access: Access::READ }
+    }
+
+    #[test]
+    fn only_the_sole_handle_of_a_file_replaces_it() {
+        let (a, b) = (SpaceId::from_bytes([1; 16]), SpaceId::from_bytes([2; 16]));
+        let files = OpenFiles::default();
+        let account = Quotas::new("alpha", 0).account(0);
+        let share = || account.take(Resource::Handles, 1).unwrap();
+        let own = files.open(file(7, a), share());
+        let other = files.open(file(7, b), share());
+        assert!(!files.begin_replacement(FileId(7)), "two clients have it open");
+        files.close(other, b);
+        assert!(files.begin_replacement(FileId(7)) && files.is_being_replaced(FileId(7)));
+        assert!(!files.begin_replacement(FileId(7)), "it is being replaced");
+        files.end_replacement(FileId(7));
+        assert!(!files.is_being_replaced(FileId(7)) && files.begin_replacement(FileId(7)));
+        files.close(own, a);
+        assert!(!files.is_being_replaced(FileId(7)), "the mark ends with the last handle");
+        assert!(!files.begin_replacement(FileId(7)), "no client has it open");
     }
 
     #[test]

@@ -41,7 +41,8 @@ static void arguments(void) {
   FAILS(EPFSLINVAL, _gopen("/pfs/x", O_RDWR | O_CREAT, 6, 0644));
   FAILS(EPFSLINVAL, _gopen("/pfs/x", O_RDWR | O_CREAT, -1, 0644));
   FAILS(EPFSLINVAL, _gopen("/pfs/x", 3 | O_CREAT, M_UNIX, 0644));
-  FAILS(EPFSLINVAL, open("/pfs", O_RDONLY | O_DIRECTORY));
+  FAILS(ENOENT, open("/pfs", O_RDONLY | O_DIRECTORY));
+  FAILS(EPFSLINVAL, _gopen("/pfs", O_RDONLY | O_DIRECTORY, M_UNIX, 0));
   FAILS(EPFSLINVAL, _gopen("/pfs/line\nbreak", O_RDWR | O_CREAT, M_UNIX, 0644));
   FAILS(EPFSLINVAL, _gopen("/pfs/\xff", O_RDWR | O_CREAT, M_UNIX, 0644));
   FAILS(EPFSLINVAL, _pfslib_open("/pfs/x", O_RDWR | O_CREAT, 0644, M_UNIX, 1, 1, 1));

@@ -3,6 +3,7 @@
  * selects the part.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -114,11 +115,29 @@ static void simply(const char *name) {
 
 /* Calls that see no shared files. */
 static void passed(const char *name) {
+  char text[10];
+  IS(realpath(name, NULL) == NULL && errno == ENOENT);
+  IS(readlink(name, text, sizeof text) == -1 && errno == ENOENT);
+  IS(symlink("/nowhere/target", name) == -1 && errno == ENOENT);
+  IS(freopen(name, "r", stdin) == NULL && errno == ENOENT);
+}
+
+/* Calls by name that see shared files. */
+static void taken(const char *name) {
   struct stat status;
+  struct dirent **entries;
+  char directory[200];
+  int count;
+  snprintf(directory, sizeof directory, "%s", name);
+  *strrchr(directory, '/') = 0;
   IS(stat(name, &status) == -1 && errno == ENOENT);
   IS(access(name, R_OK) == -1 && errno == ENOENT);
-  IS(rename(name, "/tmp/nothing") == -1 && errno == ENOENT);
-  IS(freopen(name, "r", stdin) == NULL && errno == ENOENT);
+  simply(name);
+  IS(stat(name, &status) == 0 && status.st_size == 6 && access(name, R_OK) == 0);
+  count = scandir(directory, &entries, NULL, alphasort);
+  IS(count == 3 && strcmp(entries[0]->d_name, ".") == 0 && strcmp(entries[1]->d_name, "..") == 0);
+  while (count > 0) free(entries[--count]);
+  free(entries);
 }
 
 int main(int count, char **arguments) {
@@ -129,6 +148,7 @@ int main(int count, char **arguments) {
   else if (strcmp(part, "unnamed") == 0) unnamed(arguments[2]);
   else if (strcmp(part, "simply") == 0) simply(arguments[2]);
   else if (strcmp(part, "passed") == 0) passed(arguments[2]);
+  else if (strcmp(part, "taken") == 0) taken(arguments[2]);
   else return 2;
   return 0;
 }

@@ -14,7 +14,12 @@ use pario_c::armci::callbacks::RucT;
 use pario_c::armci::lists::armci_giov_t;
 use pario_c::armci::nonblocking::armci_hdl_t;
 use pario_c::armci::{access, allocations, callbacks, collectives, lists, nonblocking, strided};
-use pario_c::{armci, buffers, dolib, donio, errors, fortran, gio, nx, pfslib, posix};
+use pario_c::file_systems::{estatfs, statpfs_t};
+use pario_c::striping::sattr;
+use pario_c::{
+    armci, attributes, buffers, by_name, directories, dolib, donio, errors, file_systems, fortran,
+    gio, nx, pfslib, posix, striping, working_directory,
+};
 
 /// A Rust type with a name in C.
 trait CType {
@@ -38,6 +43,17 @@ c_types! {
     *mut c_void => "void *",
     *const iovec => "const struct iovec *",
     *mut libc::stat => "struct stat *",
+    *mut libc::statx => "struct statx *",
+    *mut libc::statvfs => "struct statvfs *",
+    *mut libc::statfs => "struct statfs *",
+    *mut libc::dirent => "struct dirent *",
+    *mut libc::DIR => "DIR *",
+    *const libc::DIR => "const DIR *",
+    *const libc::timespec => "const struct timespec *",
+    *const libc::timeval => "const struct timeval *",
+    *const libc::utimbuf => "const struct utimbuf *",
+    *mut estatfs => "struct estatfs *",
+    *mut statpfs_t => "struct statpfs *",
     *const c_long => "const long *",
     *mut c_long => "long *",
     *mut c_double => "double *",
@@ -74,6 +90,38 @@ fn type_checks() -> String {
             [
                 ("st_size", std::mem::offset_of!(libc::stat, st_size)),
                 ("st_mode", std::mem::offset_of!(libc::stat, st_mode)),
+            ],
+        ),
+        (
+            "struct sattr",
+            size_of::<sattr>(),
+            [
+                ("s_sfactor", std::mem::offset_of!(sattr, s_sfactor)),
+                ("s_start_sdir", std::mem::offset_of!(sattr, s_start_sdir)),
+            ],
+        ),
+        (
+            "struct estatfs",
+            size_of::<estatfs>(),
+            [
+                ("f_bavail", std::mem::offset_of!(estatfs, f_bavail)),
+                ("f_ffree", std::mem::offset_of!(estatfs, f_ffree)),
+            ],
+        ),
+        (
+            "struct statpfs",
+            size_of::<statpfs_t>(),
+            [
+                ("p_sunitsize", std::mem::offset_of!(statpfs_t, p_sunitsize)),
+                ("p_start_sdir", std::mem::offset_of!(statpfs_t, p_start_sdir)),
+            ],
+        ),
+        (
+            "struct dirent",
+            size_of::<libc::dirent>(),
+            [
+                ("d_type", std::mem::offset_of!(libc::dirent, d_type)),
+                ("d_name", std::mem::offset_of!(libc::dirent, d_name)),
             ],
         ),
     ] {
@@ -240,9 +288,55 @@ fn calls() -> Vec<(&'static str, String)> {
         posix::pario_fsync(c_int) -> c_int;
         posix::pario_ftruncate(c_int, off_t) -> c_int;
         posix::pario_fstat(c_int, *mut libc::stat) -> c_int;
+        posix::pario_dup(c_int) -> c_int;
+        posix::pario_dup2(c_int, c_int) -> c_int;
+        posix::pario_dup3(c_int, c_int, c_int) -> c_int;
         posix::pario_fcntl(c_int, c_int, c_long) -> c_int;
         posix::pario_lockf(c_int, c_int, off_t) -> c_int;
-        posix::pario_unlink(Text) -> c_int;
+        by_name::pario_openat(c_int, Text, c_int, mode_t) -> c_int;
+        by_name::pario_access(Text, c_int) -> c_int;
+        by_name::pario_faccessat(c_int, Text, c_int, c_int) -> c_int;
+        by_name::pario_stat(Text, *mut libc::stat) -> c_int;
+        by_name::pario_lstat(Text, *mut libc::stat) -> c_int;
+        by_name::pario_fstatat(c_int, Text, *mut libc::stat, c_int) -> c_int;
+        by_name::pario_statx(c_int, Text, c_int, c_uint, *mut libc::statx) -> c_int;
+        by_name::pario_truncate(Text, off_t) -> c_int;
+        by_name::pario_mkdir(Text, mode_t) -> c_int;
+        by_name::pario_mkdirat(c_int, Text, mode_t) -> c_int;
+        by_name::pario_rmdir(Text) -> c_int;
+        by_name::pario_unlink(Text) -> c_int;
+        by_name::pario_unlinkat(c_int, Text, c_int) -> c_int;
+        by_name::pario_remove(Text) -> c_int;
+        by_name::pario_rename(Text, Text) -> c_int;
+        by_name::pario_renameat(c_int, Text, c_int, Text) -> c_int;
+        attributes::pario_chmod(Text, mode_t) -> c_int;
+        attributes::pario_fchmodat(c_int, Text, mode_t, c_int) -> c_int;
+        attributes::pario_fchmod(c_int, mode_t) -> c_int;
+        attributes::pario_chown(Text, libc::uid_t, libc::gid_t) -> c_int;
+        attributes::pario_lchown(Text, libc::uid_t, libc::gid_t) -> c_int;
+        attributes::pario_fchownat(c_int, Text, libc::uid_t, libc::gid_t, c_int) -> c_int;
+        attributes::pario_fchown(c_int, libc::uid_t, libc::gid_t) -> c_int;
+        attributes::pario_utimensat(c_int, Text, *const libc::timespec, c_int) -> c_int;
+        attributes::pario_futimens(c_int, *const libc::timespec) -> c_int;
+        attributes::pario_utimes(Text, *const libc::timeval) -> c_int;
+        attributes::pario_utime(Text, *const libc::utimbuf) -> c_int;
+        file_systems::pario_statvfs(Text, *mut libc::statvfs) -> c_int;
+        file_systems::pario_fstatvfs(c_int, *mut libc::statvfs) -> c_int;
+        file_systems::pario_statfs(Text, *mut libc::statfs) -> c_int;
+        file_systems::pario_fstatfs(c_int, *mut libc::statfs) -> c_int;
+        file_systems::statpfs(Text, *mut estatfs, *mut statpfs_t, c_int) -> c_int;
+        working_directory::pario_chdir(Text) -> c_int;
+        working_directory::pario_fchdir(c_int) -> c_int;
+        working_directory::pario_getcwd(*mut c_char, size_t) -> *mut c_char;
+        directories::pario_opendir(Text) -> *mut libc::DIR;
+        directories::pario_fdopendir(c_int) -> *mut libc::DIR;
+        directories::pario_readdir(*mut libc::DIR) -> *mut libc::dirent;
+        directories::pario_closedir(*mut libc::DIR) -> c_int;
+        directories::pario_rewinddir(*mut libc::DIR) -> ();
+        directories::pario_telldir(*mut libc::DIR) -> c_long;
+        directories::pario_seekdir(*mut libc::DIR, c_long) -> ();
+        directories::pario_dirfd(*mut libc::DIR) -> c_int;
+        directories::pario_is_shared_stream(*const libc::DIR) -> c_int;
         gio::GIO_Rank() -> c_int;
         gio::GIO_Size() -> c_int;
         gio::GIO_Barrier() -> c_int;
@@ -297,6 +391,15 @@ fn constants() -> Vec<(String, i64)> {
         ("EPFSREMOTE", errors::EPFSLREMOTE),
         ("EPSFLINVAL", errors::EPFSLINVAL),
         ("EQNOMID", errors::EPFSLMREQUEST),
+        ("TRUE", 1),
+        ("FALSE", 0),
+        ("F_GETSATTR", striping::F_GETSATTR),
+        ("F_SETSATTR", striping::F_SETSATTR),
+        ("F_PFS_SVR_BUF", striping::F_PFS_SVR_BUF),
+        ("MOUNT_UFS", file_systems::MOUNT_UFS),
+        ("MOUNT_NFS", file_systems::MOUNT_NFS),
+        ("MOUNT_PFS", file_systems::MOUNT_PFS),
+        ("SDIRS_INIT_SIZE", 0),
         ("SIZE_SET", libc::SEEK_SET),
         ("SIZE_CUR", libc::SEEK_CUR),
         ("SIZE_END", libc::SEEK_END),
@@ -322,6 +425,8 @@ fn constants() -> Vec<(String, i64)> {
         ("PARIO_NAME_NUMBER", posix::PARIO_NAME_NUMBER),
         ("PARIO_NAME_CONTAINS", posix::PARIO_NAME_CONTAINS),
         ("PARIO_NAME_BELOW", posix::PARIO_NAME_BELOW),
+        ("PARIO_NAME_RELATIVE", posix::PARIO_NAME_RELATIVE),
+        ("PARIO_NAME_LEAVES", posix::PARIO_NAME_LEAVES),
         ("PFSLIB_MAX_BYTES", c_int::try_from(buffers::MAX_CALL_BYTES).unwrap()),
     ];
     all.extend(dolib::TYPES.map(|(name, value)| (name.to_owned(), value.into())));
@@ -350,6 +455,7 @@ fn types_and_values_are_the_same_in_c_and_in_rust() {
         let signature = match name {
             "pfslib_open" => "int (*)(const char *, int, ...)",
             "pario_fcntl" => "int (*)(int, int, ...)",
+            "pario_openat" => "int (*)(int, const char *, int, ...)",
             _ => &signature,
         };
         writeln!(text, "SAME({signature}, {name});").unwrap();
@@ -362,14 +468,17 @@ fn types_and_values_are_the_same_in_c_and_in_rust() {
 
 /// Returns the names that the headers declare as functions.
 fn declared() -> BTreeSet<String> {
-    let names = ["pfslib.h", "nx.h", "donio.h", "dolib.h", "gio.h", "armci.h"];
+    let names = ["pfslib.h", "nx.h", "pfs/pfs.h", "donio.h", "dolib.h", "gio.h", "armci.h"];
     let text = names.map(header).concat();
     let is_declaration = |line: &&str| {
         let types = ["int ", "long ", "void ", "double ", "off_t ", "ssize_t ", "int64_t "];
-        [&types[..], &["const char ", "ARMCI_Callback_handle_t "]]
-            .concat()
-            .iter()
-            .any(|start| line.starts_with(start))
+        [
+            &types[..],
+            &["const char ", "char ", "DIR ", "struct dirent ", "ARMCI_Callback_handle_t "],
+        ]
+        .concat()
+        .iter()
+        .any(|start| line.starts_with(start))
     };
     let name = |line: &str| {
         let before = line.split('(').next().unwrap();
@@ -393,17 +502,33 @@ fn no_call_is_missing() {
 
 #[test]
 fn no_constant_is_missing() {
-    let names = ["pfslib.h", "pfslib_errno.h", "nx.h", "donio.h", "dolib.h", "gio.h", "armci.h"];
-    let text = names.map(header).concat();
+    let names = ["pfslib.h", "pfslib_errno.h", "nx.h", "pfs/pfs.h", "donio.h", "dolib.h", "gio.h"];
+    let text = names.map(header).concat() + &header("armci.h");
     let defined = |line: &str| {
         let name = line.strip_prefix("#define ")?.split(' ').next()?;
         let is_guard = name.ends_with("_H");
-        let is_macro = name.contains('(') || name.chars().all(|letter| letter.is_lowercase());
+        let is_macro = name.contains('(') || !name.contains(|letter: char| letter.is_uppercase());
         (!is_guard && !is_macro).then(|| name.to_owned())
     };
     let defined: BTreeSet<String> = text.lines().filter_map(defined).collect();
     let known: BTreeSet<String> = constants().into_iter().map(|(name, _)| name).collect();
     assert_eq!(defined, known);
+}
+
+/// Programs in strict C can include the headers, and the system's after them.
+#[test]
+fn strict_c_programs_can_include_them() {
+    let site = Site::new();
+    let source = site.dir.path().join("strict.c");
+    let text = "#include <nx.h>\n#include <fcntl.h>\n#include <pfs/pfs.h>\n#include <sys/stat.h>\n\
+                #include <dirent.h>\n#include <stdio.h>\n#include <unistd.h>\n\
+                int main(void) { struct stat s; return stat(\"/\", &s) + FALSE; }\n";
+    std::fs::write(&source, text).unwrap();
+    for options in [&["-std=c99"][..], &["-std=gnu89"], &["-D_FILE_OFFSET_BITS=64", "-O2"]] {
+        let mut compiler = Command::new("gcc");
+        compiler.args(["-Wall", "-Wextra", "-Werror", "-c", "-o", "/dev/null"]).args(options);
+        run_ok(compiler.arg(&source).arg("-I").arg(prefix().join("include")));
+    }
 }
 
 /// C++ programs can include the headers.

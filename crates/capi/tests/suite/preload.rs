@@ -114,7 +114,7 @@ fn calls_that_are_passed_on_are_reported() {
     let site = Site::new();
     let program = compiled(&site);
     let said = report(&run_ok(&mut helped(&site, &program, &["passed", "/pfs/x"])));
-    for (line, call) in said.iter().zip(["stat", "access", "rename", "freopen"]) {
+    for (line, call) in said.iter().zip(["realpath", "readlink", "symlink", "freopen"]) {
         let expected = format!(
             "{call} of \"/pfs/x\" goes to the system although the name is that of a shared file: "
         );
@@ -124,6 +124,23 @@ fn calls_that_are_passed_on_are_reported() {
     // A plain name is not reported.
     let said = report(&run_ok(&mut helped(&site, &program, &["passed", "/nowhere/x"])));
     assert_eq!(said.len(), 1, "{said:#?}");
+}
+
+#[test]
+fn calls_by_name_are_taken_and_reported() {
+    let site = Site::new();
+    let program = compiled(&site);
+    // The same program on a plain file: its expectations hold there too.
+    let plain = site.dir.path().join("own");
+    std::fs::create_dir(&plain).unwrap();
+    run_ok(site.command(&program).arg("taken").arg(plain.join("x")));
+    let said = report(&run_ok(&mut helped(&site, &program, &["taken", "/pfs/x"])));
+    let is_said = |start: &str| said.iter().any(|line| line.starts_with(start));
+    assert!(is_said("stat of \"/pfs/x\" is a shared file: the name contains"), "{said:#?}");
+    assert!(is_said("access of \"/pfs/x\" failed: No such file or directory"), "{said:#?}");
+    assert!(is_said("opendir of \"/pfs\" is a shared file"), "{said:#?}");
+    let counts = said.last().unwrap();
+    assert!(counts.contains("access 2, stat 2, opendir 1, readdir 4, closedir 1"), "{said:#?}");
 }
 
 #[test]

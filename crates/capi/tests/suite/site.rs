@@ -250,7 +250,8 @@ pub fn prefix() -> &'static Path {
         let built = program.parent().unwrap();
         let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
         // The stamp of an installation is the newest of its sources.
-        let headers = std::fs::read_dir(crate_dir.join("include")).unwrap();
+        let headers = ["include", "include/pfs"].map(|dir| crate_dir.join(dir));
+        let headers = headers.into_iter().flat_map(|dir| std::fs::read_dir(dir).unwrap());
         let headers = headers.map(|entry| entry.unwrap().path());
         let preload = std::fs::read_dir(crate_dir.join("preload")).unwrap();
         let preload = preload.map(|entry| entry.unwrap().path());

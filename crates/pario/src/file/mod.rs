@@ -13,6 +13,7 @@ mod read_target;
 mod renewal;
 mod short_cut;
 mod started;
+mod striping;
 mod times;
 mod traffic;
 mod transfer;

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pario::{Cluster, ErrorKind, FileKind};
+use pario::{Cluster, DiskId, ErrorKind, FileKind, Layout};
 
 use crate::sites::{Over, Site, over_every_transport, until};
 
@@ -317,6 +317,52 @@ fn files_are_spread_over_disks_as_wished() {
             .any(|entry| entry.unwrap().file_name().to_string_lossy().contains(&name));
         assert!(there, "the bytes are in {}", directory.display());
         assert_eq!(file.record().kind, FileKind::Flat);
+    });
+}
+
+#[test]
+fn an_empty_file_that_is_open_once_gets_another_striping() {
+    over_every_transport(|site| {
+        let cluster = &site.cluster;
+        let nodes = cluster.map().nodes;
+        let disks: Vec<DiskId> =
+            nodes.iter().flat_map(|node| &node.disks).map(|disk| disk.id).collect();
+        let wanted = [disks[1], disks[0]];
+        let options = || cluster.options().read(true).write(true);
+        let file = options().create_new(true).mode(0o600).open("/a").unwrap();
+        let refused =
+            |file: &pario::File| file.set_striping(4096, &wanted).unwrap_err().to_string();
+        let other = cluster.open("/a").unwrap();
+        assert!(refused(&file).contains("while no other process has it open"));
+        assert!(refused(&other).contains("not opened for writing"));
+        other.close().unwrap();
+        assert!(file.set_striping(0, &wanted).is_err());
+        assert!(file.set_striping(4096, &[]).is_err());
+        assert!(file.set_striping(4096, &[disks[0], disks[0]]).is_err());
+        assert!(file.set_striping(4096, &[DiskId(77_777)]).is_err());
+
+        file.set_striping(4096, &wanted).unwrap();
+        // The name is that of the new file at once; the old one has none.
+        let again = options().open("/a").unwrap();
+        assert!(again.record().id != file.record().id);
+        file.write_at(b"unseen", 0).unwrap();
+        again.write_at(b"seen", 0).unwrap();
+        file.close().unwrap();
+        let known = cluster.metadata("/a").unwrap();
+        assert_eq!((known.record.mode, known.len, known.subfiles.len()), (0o600, 4, 2));
+        let Some(Layout::Striped(striped)) = &known.record.layout else { panic!("{known:?}") };
+        assert_eq!((striped.unit_bytes(), striped.disks().as_slice()), (4096, &wanted[..]));
+        assert_eq!((text(cluster, "/a").as_str(), names(cluster, "/").len()), ("seen", 1));
+        assert!(refused(&again).contains("it has 4 bytes"));
+
+        // A file without a name, and one of extents, have no striping to set.
+        again.set_len(0).unwrap();
+        cluster.remove("/a").unwrap();
+        let gone = again.set_striping(4096, &disks[..1]).unwrap_err();
+        assert_eq!(gone.kind(), ErrorKind::NotFound);
+        again.close().unwrap();
+        let extents = options().create_new(true).extents().open("/e").unwrap();
+        assert!(extents.set_striping(4096, &wanted).is_err());
     });
 }
 

@@ -316,6 +316,7 @@ impl NamespaceRequest {
             NamespaceRequest::CloseMany { .. } => "close many",
             NamespaceRequest::MarkSyncedMany { .. } => "mark synced",
             NamespaceRequest::RemoveMany { .. } => "remove many",
+            NamespaceRequest::SetLayout { .. } => "set layout",
         }
     }
 }
@@ -473,6 +474,15 @@ pub enum NamespaceRequest {
     RemoveMany {
         /// The entries.
         entries: Vec<Removal>,
+    },
+    /// Gives an empty file another layout: a new file takes its name, owner and permissions. Fails
+    /// while any other handle of the file is open. The client closes the handle and opens the name
+    /// again.
+    SetLayout {
+        /// The handle, which is open for writing.
+        handle: u64,
+        /// The new layout, of the same kind.
+        layout: LayoutChoice,
     },
 }
 

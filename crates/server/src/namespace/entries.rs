@@ -111,6 +111,28 @@ impl Namespace {
         self.transact(move |transaction| remove_file(transaction, &who, &path), done);
     }
 
+    /// Replaces a file by a new one, which takes its name, owner, group and mode. The old file
+    /// leaves its tombstone. Returns its record.
+    pub fn replace_file(
+        &self,
+        old: FileId,
+        record: FileRecord,
+        done: impl FnOnce(Result<FileRecord, Failure>) + Send + 'static,
+    ) {
+        let body = move |transaction: &mut TreeTransaction<'_>| {
+            let Some(node) = node(transaction.snapshot(), old)? else {
+                return Err(Failure::Deleted { file: old }.into());
+            };
+            transaction.remove_node(&node)?;
+            let FileRecord { uid, gid, mode, .. } = node.record;
+            let record = FileRecord { uid, gid, mode, ..record.clone() };
+            let (parent, name) = (node.parent, node.name.clone());
+            transaction.link(&TreeNode { record, parent, name, entries: 0 })?;
+            Ok(node.record)
+        };
+        self.transact(body, done);
+    }
+
     /// Removes files and empty directories in the given order, all in one transaction. Files leave
     /// their tombstones.
     pub fn remove_many(

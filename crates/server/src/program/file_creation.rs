@@ -182,7 +182,7 @@ impl Interface {
     }
 
     /// Returns the layout of a new file.
-    fn choose_layout(
+    pub(super) fn choose_layout(
         &self,
         interface: &InterfaceState,
         path: &FilePath,

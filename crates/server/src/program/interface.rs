@@ -168,6 +168,9 @@ impl Interface {
                     next.call(plain_reply(each.map(Reply::Each)));
                 });
             }
+            NamespaceRequest::SetLayout { handle, layout } => {
+                self.set_layout(space, handle, layout, next);
+            }
             NamespaceRequest::SetRights { .. } => {
                 let why = "a request came to the wrong operation".to_owned();
                 let node = shared.name().to_owned();
@@ -260,6 +263,12 @@ impl Interface {
         {
             close_failed_open(&self.shared, opened.handle, space);
             return Err(Failure::NotFound { path: path.clone() });
+        }
+        if interface.open_files.is_being_replaced(file) {
+            close_failed_open(&self.shared, opened.handle, space);
+            let node = self.shared.name().to_owned();
+            let why = format!("{path}: a client is changing its layout: open it again");
+            return Err(Failure::Refused { node, why });
         }
         Ok(opened)
     }
@@ -398,7 +407,7 @@ fn nodes_of(shared: &NodeState, record: Option<&FileRecord>) -> Vec<(String, boo
 }
 
 /// Removes the subfiles of a deleted file when no client has it open.
-fn release(shared: &NodeState, record: FileRecord) {
+pub(super) fn release(shared: &NodeState, record: FileRecord) {
     let Some(interface) = &shared.interface else { return };
     interface.grant_epochs.lock().note_revocation();
     if let Some(record) = interface.open_files.delete(record) {

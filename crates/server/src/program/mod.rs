@@ -8,6 +8,7 @@ mod extent_storage;
 mod file_creation;
 mod grant_renewal;
 mod interface;
+mod layout_change;
 mod node_proxy;
 mod node_task;
 mod reader;

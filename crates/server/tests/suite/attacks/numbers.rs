@@ -330,6 +330,13 @@ fn of_long(number: u64, flat: &Opened, extents: &Opened) -> Vec<Request> {
         }),
         Request::Namespace(NamespaceRequest::Renew { handle: number, grant: grant.clone() }),
         Request::Namespace(create(u32::MAX, unit)),
+        Request::Namespace(NamespaceRequest::SetLayout {
+            handle: number,
+            layout: LayoutChoice::Striped {
+                unit_bytes: Some(number),
+                disks: DiskChoice::Count(u32::MAX),
+            },
+        }),
         Request::SetModified { grant: grant.clone(), part, modified_ns: number },
         Request::Namespace(NamespaceRequest::SetDirectoryTime {
             path: FilePath::root(),
