@@ -33,6 +33,7 @@ pub mod dolib;
 pub mod donio;
 pub mod errors;
 pub mod fortran;
+pub mod fortran_units;
 pub mod gio;
 pub mod names;
 pub mod nx;

@@ -67,7 +67,7 @@ impl CollectiveCall {
             Self::Mutexes => (6, 0, 0),
             Self::Callback => (7, 0, 0),
             Self::Array { kind, len, .. } => (8, kind, len),
-            Self::Messaging => (9, 0, 0),
+            Self::Messaging => (10, 0, 0),
             Self::Unknown => (0, 0, 0_u64),
         };
         let mut bytes = [0; CALL_BYTES];
@@ -108,7 +108,7 @@ impl CollectiveCall {
             6 => Self::Mutexes,
             7 => Self::Callback,
             8 => Self::Array { kind: detail, element: word(16), len: amount },
-            9 => Self::Messaging,
+            10 => Self::Messaging,
             _ => Self::Unknown,
         }
     }
@@ -172,6 +172,6 @@ mod tests {
             assert_eq!(CollectiveCall::of_bytes(&call.to_bytes(7)), call);
             assert_eq!(CollectiveCall::told_bytes(&call.to_bytes(1 << 16)), 1 << 16);
         }
-        assert_eq!(CollectiveCall::of_bytes(&[99; CALL_BYTES]), CollectiveCall::Unknown);
+        assert_eq!(CollectiveCall::of_bytes(&[77; CALL_BYTES]), CollectiveCall::Unknown);
     }
 }

@@ -6,6 +6,7 @@ mod cached;
 mod calls;
 mod errors;
 mod examples;
+mod fortran;
 mod headers;
 mod locks;
 mod memory_errors;

@@ -88,11 +88,14 @@ impl MemoryRegistry {
         users: Option<u32>,
     ) -> Result<(), String> {
         let shape = SharedMemoryShape { parts: 1, words: MACHINE_MEMORY_WORDS, bytes };
-        let is_inside = |(_, start, len): &(u32, usize, usize)| {
-            start.checked_add(*len).is_some_and(|end| end <= bytes)
+        let ranks = board.machine_ranks();
+        let is_inside = |(rank, start, len): &(u32, usize, usize)| {
+            ranks.contains(rank) && start.checked_add(*len).is_some_and(|end| end <= bytes)
         };
         if !places.iter().all(is_inside) {
-            return Err("the segments of the group do not fit into its memory".to_owned());
+            return Err(
+                "the segments of the group do not fit into the memory of this machine".to_owned()
+            );
         }
         let memory = Arc::new(free_memory::allocate(shape)?);
         let leader = board.leader();
