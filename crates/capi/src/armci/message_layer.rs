@@ -11,7 +11,7 @@ use libc::{c_char, c_int};
 use pario::memory::{Group, Messaging, Number, Reduction, Team};
 use parking_lot::{Mutex, RwLock};
 
-use crate::boundary::exit_on_error;
+use crate::boundary::{exit_failed, exit_on_error};
 use crate::errors::{CallResult, ErrnoError, print_line};
 use crate::process;
 use crate::team::{self, team_result};
@@ -368,5 +368,5 @@ pub extern "C" fn armci_msg_finalize() {
 #[unsafe(no_mangle)]
 pub extern "C" fn armci_msg_abort(code: c_int) {
     print_line(&format!("pario: {}: armci_msg_abort ({code})", process::describe()));
-    std::process::exit(if code == 0 { 1 } else { code });
+    exit_failed(if code == 0 { 1 } else { code });
 }

@@ -24,7 +24,7 @@ use libc::{c_char, c_int};
 use pario::memory::{Mutexes, Team};
 use parking_lot::{Mutex, RwLock};
 
-use crate::boundary::{exit_on_error, return_errno};
+use crate::boundary::{exit_failed, exit_on_error, is_failing, return_errno};
 use crate::errors::{CallResult, ErrnoError, print_line};
 use crate::process;
 use crate::team::{self, team_result};
@@ -56,8 +56,13 @@ pub fn current() -> CallResult<Arc<Armci>> {
     })
 }
 
-/// Drops the ARMCI state at the exit of the process, unless a call is using it.
+/// Drops the ARMCI state at the exit of the process, unless a call is using it. A process that ends
+/// because of an error keeps it, and so ends at once: a machine leader that leaves would wait for
+/// the others. They report it as lost.
 pub fn forget() {
+    if is_failing() {
+        return;
+    }
     let armci = ARMCI.try_write().and_then(|mut armci| armci.take());
     armci.inspect(|armci| armci.end_requests());
     message_layer::forget();
@@ -148,7 +153,7 @@ pub unsafe extern "C" fn ARMCI_Error(message: *const c_char, code: c_int) {
         false => unsafe { CStr::from_ptr(message) }.to_string_lossy(),
     };
     print_line(&format!("pario: {}: {text} ({code})", process::describe()));
-    std::process::exit(if code == 0 { 1 } else { code });
+    exit_failed(if code == 0 { 1 } else { code });
 }
 
 /// Waits until all puts to a process are complete.

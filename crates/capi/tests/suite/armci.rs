@@ -1,8 +1,9 @@
 //! One-sided access (`armci.h`): on one machine, and with processes that act as several machines.
 
 use std::path::Path;
+use std::process::Command;
 
-use crate::site::{Site, describe_output, new_job, source};
+use crate::site::{Site, describe_output, new_job, run_ok, source};
 
 /// Runs the program by `size` processes on `machines` machines, through another program if
 /// `through` names one. Returns what the first process has printed.
@@ -82,6 +83,19 @@ fn a_process_that_is_missing_is_named_to_those_that_wait_for_it() {
             assert!(lost, "{what}, {machines} machines, rank {rank}: {said}");
         }
     }
+}
+
+/// A process that gives up ends at once, also the leader of its machine, and is named to the others.
+#[test]
+fn a_process_that_aborts_does_not_wait_for_the_others() {
+    let site = Site::new();
+    let program = site.compile(&source("armci_missing.c"));
+    let fifo = site.dir.path().join("fifo");
+    run_ok(Command::new("mkfifo").arg(&fifo));
+    let outputs = site.run_ranks(&program, 2, &["abort", fifo.to_str().unwrap()]);
+    assert_eq!(outputs[0].status.code(), Some(4), "{}", describe_output(&outputs[0]));
+    let said = describe_output(&outputs[1]);
+    assert!(said.contains("rank 0 has ended without leaving the team"), "{said}");
 }
 
 #[test]
