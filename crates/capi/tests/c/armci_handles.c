@@ -1,4 +1,4 @@
-/* Handles that are used again while their request is under way, and gets that nobody waits for. */
+/* Handles that are used again while their request is under way, and gets for which the program never waits. */
 #include <armci.h>
 #include <pfslib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ int main(void) {
   ARMCI_INIT_HANDLE(&lost);
   IS(ARMCI_NbGet(memory[next], gone, BYTES, next, &lost) == 0);
   IS(munmap(gone, BYTES) == 0);
-  /* A put that nobody waits for arrives. */
+  /* A put for which the program does not wait arrives. */
   IS(ARMCI_NbPut(first, memory[next], BYTES, next, NULL) == 0);
   ARMCI_Finalize();
   printf("process %d ends\n", me);
