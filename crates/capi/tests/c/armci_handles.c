@@ -1,4 +1,7 @@
-/* Handles that are used again while their request is under way, and gets for which the program never waits. */
+/*
+ * Handles that are used again while their request is under way, and gets for which the program
+ * never waits.
+ */
 #include <armci.h>
 #include <pfslib.h>
 #include <string.h>
