@@ -2,6 +2,7 @@
 //! the call asks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::c_int;
 
@@ -60,9 +61,23 @@ pub fn exit_on_error<T>(name: &str, body: impl FnOnce() -> CallResult<T>) -> T {
         Err(failed) => {
             print_line(&format!("pario: {}: {name}: {}", process::describe(), failed.message()));
             set_last_error(failed);
-            std::process::exit(1);
+            exit_failed(1);
         }
     }
+}
+
+/// Whether the process ends because of an error.
+static IS_FAILING: AtomicBool = AtomicBool::new(false);
+
+/// Ends the process because of an error: it does not wait for other processes to leave.
+pub fn exit_failed(code: c_int) -> ! {
+    IS_FAILING.store(true, Ordering::Release);
+    std::process::exit(code);
+}
+
+/// Whether the process ends because of an error.
+pub fn is_failing() -> bool {
+    IS_FAILING.load(Ordering::Acquire)
 }
 
 fn catch_panic<T>(body: impl FnOnce() -> CallResult<T>) -> CallResult<T> {

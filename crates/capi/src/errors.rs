@@ -155,7 +155,8 @@ fn errno_of(error: &Error, kind: ErrnoContext) -> c_int {
         Error::NodeDown { .. } if kind == ErrnoContext::Transfer => EPFSLNOIOD,
         Error::LocksLost { .. } => EPFSLBADFH,
         Error::Ended { .. } => EPFSLNBYTES,
-        Error::Disagree { .. } | Error::Team(TeamError::Disagree { .. }) => EPFSLMIXIO,
+        Error::Disagree { .. }
+        | Error::Team(TeamError::Disagree { .. } | TeamError::GroupDisagree { .. }) => EPFSLMIXIO,
         Error::Cached { kind, .. } => errno_of_kind(*kind),
         Error::Team(TeamError::Invalid(_)) => EPFSLINVAL,
         Error::Team(TeamError::Memory(_)) => libc::ENOMEM,

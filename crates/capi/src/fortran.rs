@@ -183,7 +183,11 @@ pub extern "C" fn dclock_() -> c_double {
     nx::dclock()
 }
 
-unsafe fn value(address: *const c_int) -> CallResult<c_int> {
+/// Reads an integer argument.
+///
+/// # Safety
+/// The address is null or that of an integer.
+pub unsafe fn value(address: *const c_int) -> CallResult<c_int> {
     if address.is_null() {
         return Err(ErrnoError::null_pointer("the address of an argument"));
     }
@@ -192,7 +196,10 @@ unsafe fn value(address: *const c_int) -> CallResult<c_int> {
 }
 
 /// Copies a Fortran character argument: a NUL ends it, and trailing blanks do not count.
-unsafe fn text(start: *const c_char, len: size_t) -> CallResult<String> {
+///
+/// # Safety
+/// `start` is null or has `len` characters.
+pub unsafe fn text(start: *const c_char, len: size_t) -> CallResult<String> {
     if start.is_null() {
         return Err(ErrnoError::null_pointer("the file name"));
     }

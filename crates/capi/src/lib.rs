@@ -40,6 +40,7 @@ pub mod errors;
 pub mod file_status;
 pub mod file_systems;
 pub mod fortran;
+pub mod fortran_units;
 pub mod gio;
 pub mod names;
 pub mod nx;

@@ -86,6 +86,7 @@ extern "C" fn leave_at_exit() {
             let leaving = process::with_signals_blocked(|| {
                 std::thread::Builder::new().name("team-leave".to_owned()).spawn(|| {
                     crate::record_files::forget();
+                    crate::armci::forget();
                     let job = JOB.try_lock().and_then(|mut job| job.take());
                     job.inspect(Job::leave_memory);
                 })
@@ -103,7 +104,9 @@ pub fn errno_of(error: &TeamError) -> c_int {
     match error {
         TeamError::Lost { .. } | TeamError::Left { .. } => libc::ECONNABORTED,
         TeamError::Missing { .. } => libc::ETIMEDOUT,
-        TeamError::Disagree { .. } | TeamError::Invalid(_) => libc::EINVAL,
+        TeamError::Disagree { .. } | TeamError::GroupDisagree { .. } | TeamError::Invalid(_) => {
+            libc::EINVAL
+        }
         TeamError::Memory(_) => libc::ENOMEM,
         _ => libc::EIO,
     }
@@ -152,11 +155,21 @@ pub fn team_result<T>(result: Result<T, TeamError>) -> CallResult<T> {
 /// Exchanges argument errors before a collective call: fails on every rank if any rank has an
 /// error. A rank with an invalid argument still takes part, so no other rank waits for it.
 pub fn check_all_ranks<T>(team: &Team, prepared: CallResult<T>) -> CallResult<T> {
+    let ranks: Vec<u32> = (0..team.size()).collect();
+    check_reports(prepared, &ranks, |report| team.gather(report))
+}
+
+/// Exchanges argument errors among some ranks by their gather.
+pub fn check_reports<T>(
+    prepared: CallResult<T>,
+    ranks: &[u32],
+    gather: impl FnOnce(&[u8]) -> Result<Vec<Vec<u8>>, TeamError>,
+) -> CallResult<T> {
     let report = match &prepared {
         Ok(_) => Vec::new(),
         Err(ErrnoError { number, text }) => [&number.to_le_bytes()[..], text.as_bytes()].concat(),
     };
-    for (rank, report) in team_result(team.gather(&report))?.into_iter().enumerate() {
+    for (rank, report) in ranks.iter().zip(team_result(gather(&report))?) {
         if let Some((number, text)) = report.split_first_chunk::<4>() {
             let text = String::from_utf8_lossy(text);
             let theirs =

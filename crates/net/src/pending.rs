@@ -91,8 +91,10 @@ impl<T, E> Pending<T, E> {
         }
     }
 
-    /// Withdraws a request that only waits, such as the wait for a lock. Returns none if that
-    /// succeeded, and the result if the request was over before. Waits for every other request.
+    /// Withdraws a request that only waits, such as the wait for a lock, or that only copies memory
+    /// of another rank to memory of the caller, which it then does not touch any more. Returns none
+    /// if that succeeded, and the result if the request was over before. Waits for every other
+    /// request.
     ///
     /// # Panics
     /// If the request was awaited to its end before.

@@ -15,8 +15,8 @@
 //! ```
 
 pub use pario_team::{
-    Array, Broker, Bulk, Callback, CallbackCall, CallbackRequest, CollectiveCall, Endpoint, Key,
-    LocalMemory, LocalNumbers, LocalPage, Mutexes, Number, Pending, RawArray, Reduction,
-    Rendezvous, STRIDE_LEVELS, SegmentPiece, Segments, Strided, Team, TeamError, TeamMutexGuard,
-    Word,
+    Array, Broker, Bulk, Callback, CallbackCall, CallbackRequest, CollectiveCall, Endpoint, Group,
+    Key, LocalMemory, LocalNumbers, LocalPage, Message, Messaging, Mutexes, Number, Pending,
+    RawArray, Reduction, Rendezvous, STRIDE_LEVELS, SegmentPiece, Segments, Strided, Team,
+    TeamError, TeamMutexGuard, Word,
 };

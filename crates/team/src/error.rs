@@ -33,12 +33,20 @@ pub enum TeamError {
         rank: u32,
     },
     /// Ranks have made calls that do not match.
-    #[error("job {job}: the ranks of the team disagree\n{}", told(.calls))]
+    #[error("job {job}: the ranks of the team disagree\n{}", told((0..).zip(.calls.iter().copied())))]
     Disagree {
         /// The job.
         job: String,
         /// What each rank has called.
         calls: Vec<CollectiveCall>,
+    },
+    /// Ranks of a group have made calls that do not match.
+    #[error("job {job}: the ranks of the group disagree\n{}", told(.calls.iter().copied()))]
+    GroupDisagree {
+        /// The job.
+        job: String,
+        /// Each rank of the group, and what it has called.
+        calls: Vec<(u32, CollectiveCall)>,
     },
     /// Not all have come.
     #[error(
@@ -79,7 +87,9 @@ impl TeamError {
         match self {
             Self::Lost { .. } | Self::Left { .. } => io::ErrorKind::ConnectionAborted,
             Self::Missing { .. } => io::ErrorKind::TimedOut,
-            Self::Disagree { .. } | Self::Invalid(_) => io::ErrorKind::InvalidInput,
+            Self::Disagree { .. } | Self::GroupDisagree { .. } | Self::Invalid(_) => {
+                io::ErrorKind::InvalidInput
+            }
             Self::Memory(_) => io::ErrorKind::OutOfMemory,
             Self::System(_) | Self::Callback { .. } => io::ErrorKind::Other,
         }
@@ -101,10 +111,10 @@ impl TeamError {
 }
 
 /// The calls of the ranks, one line for each call.
-fn told(calls: &[CollectiveCall]) -> String {
+fn told(calls: impl Iterator<Item = (u32, CollectiveCall)>) -> String {
     let mut lines: Vec<(String, Vec<usize>)> = Vec::new();
-    for (rank, call) in calls.iter().enumerate() {
-        let what = call.to_string();
+    for (rank, call) in calls {
+        let (what, rank) = (call.to_string(), rank as usize);
         match lines.iter_mut().find(|(known, _)| *known == what) {
             Some((_, ranks)) => ranks.push(rank),
             None => lines.push((what, vec![rank])),

@@ -30,6 +30,7 @@ mod error;
 mod free_memory;
 mod local_rendezvous;
 mod machine_memory;
+mod messaging;
 mod mutexes;
 mod number;
 mod pending_access;
@@ -49,6 +50,8 @@ pub use collective::Reduction;
 pub use error::TeamError;
 #[doc(hidden)]
 pub use machine_memory::add_numbers;
+pub use messaging::group::Group;
+pub use messaging::{Message, Messaging};
 pub use mutexes::{Mutexes, TeamMutexGuard};
 pub use number::{Number, Word};
 pub use pario_net::{Bulk, Key};

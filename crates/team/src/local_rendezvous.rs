@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -183,24 +183,48 @@ impl Member {
     }
 }
 
+/// Passes memory to followers of a leader, as long as the leader is there.
+pub struct MemoryHandOut(Weak<LeaderState>);
+
+impl MemoryHandOut {
+    /// Passes memory to these ranks of the machine.
+    pub fn to(&self, ranks: &[u32], number: u64, memory: &SharedMemory) -> Result<(), TeamError> {
+        let Some(leader) = self.0.upgrade() else { return Ok(()) };
+        let followers = leader.followers.lock().clone();
+        let followers = ranks.iter().filter_map(|rank| followers.get(*rank as usize)?.as_ref());
+        pass(followers, number, memory)
+    }
+}
+
+/// Passes memory to followers. The thread of the leader notices processes that are gone.
+fn pass<'a>(
+    followers: impl Iterator<Item = &'a Arc<OwnedFd>>,
+    number: u64,
+    memory: &SharedMemory,
+) -> Result<(), TeamError> {
+    for follower in followers {
+        match send_message(follower, &number.to_le_bytes(), &[memory.descriptor()]) {
+            Ok(()) => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {}
+            Err(error) => return Err(TeamError::system("handing out memory", error)),
+        }
+    }
+    Ok(())
+}
+
 impl LocalRendezvous {
     /// Passes memory to all others of the machine. Called by the leader.
     pub fn hand_out(&self, number: u64, memory: &SharedMemory) -> Result<(), TeamError> {
         let Self::Leader(leader) = self else { return Ok(()) };
         let followers = leader.shared.followers.lock().clone();
-        for follower in followers.iter().flatten() {
-            // The thread notices processes that are gone.
-            match send_message(follower, &number.to_le_bytes(), &[memory.descriptor()]) {
-                Ok(()) => {}
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
-                    ) => {}
-                Err(error) => return Err(TeamError::system("handing out memory", error)),
-            }
-        }
-        Ok(())
+        pass(followers.iter().flatten(), number, memory)
+    }
+
+    /// Returns the way by which the data server passes memory; none if this is not a leader.
+    pub fn memory_hand_out(&self) -> Option<MemoryHandOut> {
+        let Self::Leader(leader) = self else { return None };
+        Some(MemoryHandOut(Arc::downgrade(&leader.shared)))
     }
 
     /// Takes the memory with this number that the leader has passed; none if the team has ended.

@@ -20,6 +20,16 @@ pub trait Number: Copy + Default + PartialOrd + Send + Sync + sealed::Sealed + '
     /// The one of the type.
     #[must_use]
     fn one() -> Self;
+    /// Its absolute value. That of the smallest signed number is the number itself.
+    #[must_use]
+    fn magnitude(self) -> Self;
+    /// Whether it is a whole number, so that its bits have a meaning.
+    #[doc(hidden)]
+    const HAS_BITS: bool;
+    /// The bitwise or of whole numbers; this one of others.
+    #[doc(hidden)]
+    #[must_use]
+    fn bit_or(self, other: Self) -> Self;
     /// The number in the machine's byte order, with zeros behind it.
     #[doc(hidden)]
     fn to_bytes(self) -> [u8; 8];
@@ -63,7 +73,7 @@ mod sealed {
 }
 
 macro_rules! whole {
-    ($($kind:literal $type:ty as $bits:ty, $atomic:ty, $add:ident, $swap:ident;)*) => {$(
+    ($($kind:literal $type:ty as $bits:ty, $atomic:ty, $add:ident, $swap:ident, $magnitude:path;)*) => {$(
         impl sealed::Sealed for $type {}
 
         impl Number for $type {
@@ -79,6 +89,16 @@ macro_rules! whole {
 
             fn one() -> Self {
                 1
+            }
+
+            fn magnitude(self) -> Self {
+                $magnitude(self)
+            }
+
+            const HAS_BITS: bool = true;
+
+            fn bit_or(self, other: Self) -> Self {
+                self | other
             }
 
             fn to_bytes(self) -> [u8; 8] {
@@ -141,6 +161,16 @@ macro_rules! real {
                 1.0
             }
 
+            fn magnitude(self) -> Self {
+                self.abs()
+            }
+
+            const HAS_BITS: bool = false;
+
+            fn bit_or(self, _other: Self) -> Self {
+                self
+            }
+
             fn to_bytes(self) -> [u8; 8] {
                 let mut bytes = [0; 8];
                 bytes[..size_of::<Self>()].copy_from_slice(&self.to_ne_bytes());
@@ -157,10 +187,10 @@ macro_rules! real {
 }
 
 whole! {
-    1 i32 as u32, AtomicU32, Add32, Swap32;
-    2 u32 as u32, AtomicU32, Add32, Swap32;
-    3 i64 as u64, AtomicU64, Add64, Swap64;
-    4 u64 as u64, AtomicU64, Add64, Swap64;
+    1 i32 as u32, AtomicU32, Add32, Swap32, i32::wrapping_abs;
+    2 u32 as u32, AtomicU32, Add32, Swap32, std::convert::identity;
+    3 i64 as u64, AtomicU64, Add64, Swap64, i64::wrapping_abs;
+    4 u64 as u64, AtomicU64, Add64, Swap64, std::convert::identity;
 }
 
 real! {

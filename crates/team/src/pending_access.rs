@@ -225,6 +225,15 @@ impl StartedRequest<(), TeamError> for PendingAccess<'static> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), TeamError>> {
         self.poll_replies(context)
     }
+
+    fn cancel(mut self: Box<Self>) -> Result<Option<()>, TeamError> {
+        if self.chunks.iter().any(|chunk| chunk.to.is_some()) {
+            // The replies are dropped when they come.
+            self.chunks.clear();
+            return Ok(None);
+        }
+        self.wait().map(Some)
+    }
 }
 
 /// Accesses that are under way together, and what they keep for the caller.

@@ -73,13 +73,25 @@ impl Team {
     /// Allocates segments, together with all ranks: this many bytes of this rank. They are zero.
     pub fn segments(&self, bytes: usize) -> Result<Segments, TeamError> {
         let met = self.call(CollectiveCall::Allocate, &(bytes as u64).to_le_bytes())?;
-        let (mut lens, mut places) = (Vec::new(), Vec::new());
-        let mut end = 0_usize;
-        for rank in 0..self.size() {
+        let len_of = |rank| {
             let mut told = [0; 8];
             told.copy_from_slice(&met.of(rank, 8));
-            let len = usize::try_from(u64::from_le_bytes(told)).unwrap_or(usize::MAX);
-            lens.push(len);
+            usize::try_from(u64::from_le_bytes(told)).unwrap_or(usize::MAX)
+        };
+        let lens: Vec<usize> = (0..self.size()).map(len_of).collect();
+        let (places, shape) = self.segment_places(&lens);
+        let (number, near) = self.allocate_shared(met, shape, places)?;
+        Ok(Segments::new(self, number, near, lens))
+    }
+
+    /// Returns where the segment of each rank of this machine begins and its length, and the shape
+    /// of the memory.
+    pub(crate) fn segment_places(
+        &self,
+        lens: &[usize],
+    ) -> (Vec<Option<(usize, usize)>>, SharedMemoryShape) {
+        let (mut places, mut end) = (Vec::new(), 0_usize);
+        for (rank, len) in (0..).zip(lens.iter().copied()) {
             places.push(self.is_near(rank).then_some((end, len)));
             if self.is_near(rank) {
                 let next = len.checked_next_multiple_of(PAGE).and_then(|len| end.checked_add(len));
@@ -89,12 +101,20 @@ impl Team {
         }
         let shape =
             SharedMemoryShape { parts: 1, words: MACHINE_MEMORY_WORDS, bytes: end.max(PAGE) };
-        let (number, near) = self.allocate_shared(met, shape, places)?;
-        Ok(Segments { shared: Arc::new(SharedSegments { team: self.clone(), number, near, lens }) })
+        (places, shape)
     }
 }
 
 impl Segments {
+    pub(crate) fn new(
+        team: &Team,
+        number: u64,
+        near: Arc<MachineMemory>,
+        lens: Vec<usize>,
+    ) -> Self {
+        Self { shared: Arc::new(SharedSegments { team: team.clone(), number, near, lens }) }
+    }
+
     /// The length of a rank's segment.
     pub fn len_of(&self, rank: u32) -> Result<usize, TeamError> {
         let lens = &self.shared.lens;

@@ -11,6 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::board::{Board, MissingRank, SLOT_BYTES};
 use crate::call::CollectiveCall;
 use crate::callbacks::CallbackFn;
+use crate::collective::RoundSlots;
 use crate::error::{TeamError, some_ranks};
 use crate::free_memory;
 use crate::local_rendezvous::{LocalRendezvous, Member, meet};
@@ -120,6 +121,9 @@ impl Team {
             })?;
         let board = Arc::new(Board::new(memory.part(0), size, rank));
         rendezvous.watch(board.clone())?;
+        if let Some(hand_out) = rendezvous.memory_hand_out() {
+            registry.set_hand_out(hand_out);
+        }
         board.mark_here();
         let all_here = board.wait_for_all(until);
         if let Some(leader) = &mut *leader.lock() {
@@ -306,11 +310,21 @@ impl Team {
         call: CollectiveCall,
     ) -> Result<u64, TeamError> {
         let met = self.call(call, &[])?;
+        self.start_data_server(met, |number| self.shared.registry.add_callback(number, function))
+    }
+
+    /// Starts the data server of this machine, unless it runs, after a preparation with the number
+    /// of a new object, which it returns. The preparation runs on machine leaders.
+    pub(crate) fn start_data_server(
+        &self,
+        met: CompletedRound<'_>,
+        prepare: impl FnOnce(u64),
+    ) -> Result<u64, TeamError> {
         let mut made = met.made;
         *made += 1;
         let number = *made;
         let started = self.is_leader().then(|| {
-            self.shared.registry.add_callback(number, function);
+            prepare(number);
             let mut leader = self.shared.leader.lock();
             if leader.is_none() {
                 let (member, board) = (&self.shared.member, self.shared.board.clone());
@@ -321,6 +335,45 @@ impl Team {
         let wrong = started.and_then(Result::err).map(|error| error.to_string());
         drop(self.agree(made, wrong.as_ref())?);
         Ok(number)
+    }
+
+    /// Has the data server of this machine allocate memory for ranks of a group here.
+    pub(crate) fn allocate_near(
+        &self,
+        number: u64,
+        places: &[(u32, usize, usize)],
+        bytes: usize,
+        users: u32,
+    ) -> Result<(), TeamError> {
+        let (places, users) = (places.to_vec(), self.is_multi_machine().then_some(users));
+        let request = DataRequest::AllocateForGroup { memory: number, bytes, places, users };
+        match self.request_data(self.rank(), request) {
+            Ok(_) => Ok(()),
+            Err(TeamError::Invalid(why)) => Err(TeamError::Memory(why)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the memory of a group that the data server of this machine has allocated.
+    pub(crate) fn take_near(
+        &self,
+        number: u64,
+        shape: SharedMemoryShape,
+        places: Vec<Option<(usize, usize)>>,
+    ) -> Result<Arc<MachineMemory>, TeamError> {
+        let shared = &*self.shared;
+        let taken = match self.is_leader() {
+            true => shared.registry.take_for_leader(number),
+            false => match shared.rendezvous.take(number, || shared.board.lost().is_some()) {
+                Some(taken) => {
+                    let memory = SharedMemory::from_descriptor(taken, shape);
+                    Some(Arc::new(memory.map_err(|error| TeamError::Memory(error.to_string()))?))
+                }
+                None => None,
+            },
+        };
+        let taken = taken.ok_or_else(|| TeamError::Memory("it was not handed out".to_owned()))?;
+        Ok(Arc::new(MachineMemory::new(taken.part(0), places)))
     }
 
     /// Removes a function from the data server of this machine, if this process runs it.
@@ -408,6 +461,16 @@ impl CompletedRound<'_> {
         let mut bytes = vec![0; len];
         self.shared.board.read(self.round, rank, &mut bytes);
         bytes
+    }
+}
+
+impl RoundSlots for CompletedRound<'_> {
+    fn of(&self, rank: u32, len: usize) -> Vec<u8> {
+        self.of(rank, len)
+    }
+
+    fn all(&self) -> Vec<Vec<u8>> {
+        self.all()
     }
 }
 

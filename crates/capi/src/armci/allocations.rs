@@ -4,13 +4,14 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
 use libc::{c_int, c_long, c_void};
-use pario::memory::Segments;
+use pario::memory::{Group, Segments};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
+use super::message_layer::{ArmciGroup, MessageLayer, WORLD, layer};
 use super::{Armci, current};
 use crate::boundary::{FailureValue, return_errno};
 use crate::errors::{CallResult, ErrnoError};
-use crate::team::{check_all_ranks, team_result};
+use crate::team::{check_all_ranks, check_reports, team_result};
 
 /// Memory that all processes have allocated collectively.
 pub struct Allocation {
@@ -43,7 +44,7 @@ impl AddressReservation {
         let start = start.ok_or_else(|| {
             ErrnoError::new(
                 libc::ENOMEM,
-                "no address range of {len} bytes is left for memory of another machine",
+                format!("no address range of {len} bytes is left for memory of another machine"),
             )
         })?;
         Ok(Self { start, len })
@@ -107,6 +108,76 @@ impl Armci {
     }
 }
 
+/// Exchanges argument errors before a collective call of a group, as [`check_all_ranks`] does for
+/// all processes.
+fn check_all_members<T>(group: &Group, prepared: CallResult<T>) -> CallResult<T> {
+    check_reports(prepared, group.members(), |report| group.gather(report))
+}
+
+/// Allocates memory of this process together with the processes of a group.
+///
+/// # Safety
+/// `ptr_arr` is null or has room for one pointer per process of the group.
+pub unsafe fn allocate(
+    armci: &Armci,
+    layer: &MessageLayer,
+    group: &ArmciGroup,
+    ptr_arr: *mut *mut c_void,
+    bytes: c_long,
+) -> CallResult<c_int> {
+    let wanted = match usize::try_from(bytes) {
+        Ok(wanted) if !ptr_arr.is_null() => Ok(wanted),
+        Ok(_) => Err(ErrnoError::invalid("the array of pointers is NULL")),
+        Err(_) => {
+            Err(ErrnoError::invalid(format!("{bytes} bytes: the number must not be negative")))
+        }
+    };
+    let allocation = match group.joined(layer)? {
+        None => {
+            let wanted = check_all_ranks(&armci.team, wanted)?;
+            let segments = team_result(armci.team.segments(wanted))?;
+            check_all_ranks(&armci.team, Allocation::new(segments))?
+        }
+        Some(group) => {
+            let wanted = check_all_members(group, wanted)?;
+            let segments = team_result(group.segments(wanted))?;
+            check_all_members(group, Allocation::new(segments))?
+        }
+    };
+    for (number, rank) in group.members.iter().enumerate() {
+        let (place, _) = allocation.bases[*rank as usize];
+        // SAFETY: the caller guarantees room for one pointer per process.
+        unsafe { *ptr_arr.add(number) = std::ptr::with_exposed_provenance_mut(place) };
+    }
+    armci.allocations.write().push(Arc::new(allocation));
+    Ok(0)
+}
+
+/// Frees memory together with the processes of a group.
+pub fn free(
+    armci: &Armci,
+    layer: &MessageLayer,
+    group: &ArmciGroup,
+    ptr: *mut c_void,
+) -> CallResult<c_int> {
+    let rank = armci.team.rank() as usize;
+    let known = {
+        let allocations = armci.allocations.read();
+        allocations.iter().position(|allocation| allocation.bases[rank].0 == ptr.addr())
+    };
+    let known = known.ok_or_else(|| {
+        ErrnoError::invalid(format!("{ptr:p} is not this process' pointer from ARMCI_Malloc"))
+    });
+    let number = match group.joined(layer)? {
+        None => check_all_ranks(&armci.team, known)?,
+        Some(group) => check_all_members(group, known)?,
+    };
+    // All processes have arrived, so none uses it any more.
+    let allocation = armci.allocations.write().remove(number);
+    drop(allocation);
+    Ok(0)
+}
+
 /// Allocates `bytes` bytes at this process, collectively. Writes the address of each process'
 /// memory to `ptr_arr`.
 ///
@@ -115,23 +186,9 @@ impl Armci {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Malloc(ptr_arr: *mut *mut c_void, bytes: c_long) -> c_int {
     return_errno(|| {
-        let armci = current()?;
-        let wanted = match usize::try_from(bytes) {
-            Ok(wanted) if !ptr_arr.is_null() => Ok(wanted),
-            Ok(_) => Err(ErrnoError::invalid("the array of pointers is NULL")),
-            Err(_) => {
-                Err(ErrnoError::invalid(format!("{bytes} bytes: the number must not be negative")))
-            }
-        };
-        let wanted = check_all_ranks(&armci.team, wanted)?;
-        let segments = team_result(armci.team.segments(wanted))?;
-        let allocation = check_all_ranks(&armci.team, Allocation::new(segments))?;
-        for (number, (place, _)) in allocation.bases.iter().enumerate() {
-            // SAFETY: the caller guarantees room for one pointer per process.
-            unsafe { *ptr_arr.add(number) = std::ptr::with_exposed_provenance_mut(*place) };
-        }
-        armci.allocations.write().push(Arc::new(allocation));
-        Ok(0)
+        let (armci, layer) = (current()?, layer()?);
+        // SAFETY: the caller guarantees it.
+        unsafe { allocate(&armci, &layer, &*layer.group(WORLD)?, ptr_arr, bytes) }
     })
 }
 
@@ -142,20 +199,8 @@ pub unsafe extern "C" fn ARMCI_Malloc(ptr_arr: *mut *mut c_void, bytes: c_long) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Free(ptr: *mut c_void) -> c_int {
     return_errno(|| {
-        let armci = current()?;
-        let rank = armci.team.rank() as usize;
-        let known = {
-            let allocations = armci.allocations.read();
-            allocations.iter().position(|allocation| allocation.bases[rank].0 == ptr.addr())
-        };
-        let known = known.ok_or_else(|| {
-            ErrnoError::invalid(format!("{ptr:p} is not this process' pointer from ARMCI_Malloc"))
-        });
-        let number = check_all_ranks(&armci.team, known)?;
-        // All processes have arrived, so none uses it any more.
-        let allocation = armci.allocations.write().remove(number);
-        drop(allocation);
-        Ok(0)
+        let (armci, layer) = (current()?, layer()?);
+        free(&armci, &layer, &*layer.group(WORLD)?, ptr)
     })
 }
 

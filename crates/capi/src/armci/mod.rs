@@ -8,11 +8,15 @@ pub mod access;
 pub mod allocations;
 pub mod callbacks;
 pub mod collectives;
+pub mod domains;
+pub mod groups;
 pub mod lists;
+pub mod message_layer;
+pub mod messages;
 pub mod nonblocking;
 pub mod strided;
+pub mod values;
 
-use std::collections::HashMap;
 use std::ffi::CStr;
 use std::sync::Arc;
 
@@ -20,13 +24,13 @@ use libc::{c_char, c_int};
 use pario::memory::{Mutexes, Team};
 use parking_lot::{Mutex, RwLock};
 
-use crate::boundary::{exit_on_error, return_errno};
+use crate::boundary::{exit_failed, exit_on_error, is_failing, return_errno};
 use crate::errors::{CallResult, ErrnoError, print_line};
 use crate::process;
 use crate::team::{self, team_result};
 use allocations::Allocation;
 use callbacks::CallbackTable;
-use nonblocking::NbRequest;
+use nonblocking::NbRequests;
 
 /// The ARMCI state of this process.
 pub struct Armci {
@@ -36,8 +40,8 @@ pub struct Armci {
     pub allocations: RwLock<Vec<Arc<Allocation>>>,
     /// The mutexes of all processes.
     pub mutexes: Mutex<Option<Mutexes>>,
-    /// Pending requests, by the id in their handle.
-    pub requests: Mutex<HashMap<c_int, NbRequest>>,
+    /// Requests under way.
+    pub requests: Mutex<NbRequests>,
     /// Registered callbacks, and calls of them.
     pub callbacks: CallbackTable,
 }
@@ -50,6 +54,18 @@ pub fn current() -> CallResult<Arc<Armci>> {
     ARMCI.read().clone().ok_or_else(|| {
         ErrnoError::invalid("ARMCI_Init has not been called: call it first, on all processes")
     })
+}
+
+/// Drops the ARMCI state at the exit of the process, unless a call is using it. A process that ends
+/// because of an error keeps it, and so ends at once: a machine leader that leaves would wait for
+/// the others. They report it as lost.
+pub fn forget() {
+    if is_failing() {
+        return;
+    }
+    let armci = ARMCI.try_write().and_then(|mut armci| armci.take());
+    armci.inspect(|armci| armci.end_requests());
+    message_layer::forget();
 }
 
 impl Armci {
@@ -76,7 +92,7 @@ pub extern "C" fn ARMCI_Init() -> c_int {
     return_errno(|| {
         let mut armci = ARMCI.write();
         if armci.is_none() {
-            let team = team::current()?;
+            let team = message_layer::start()?.team.clone();
             *armci = Some(Arc::new(Armci {
                 team,
                 allocations: RwLock::default(),
@@ -109,11 +125,11 @@ pub extern "C" fn ARMCI_Initialized() -> c_int {
 pub extern "C" fn ARMCI_Finalize() {
     exit_on_error("ARMCI_Finalize", || {
         let Some(armci) = ARMCI.write().take() else { return Ok(()) };
-        armci.requests.lock().clear();
+        armci.end_requests();
         // No process frees memory that another still uses.
         team_result(armci.team.barrier())?;
         drop(armci);
-        team::leave();
+        message_layer::end_implicit();
         Ok(())
     });
 }
@@ -121,7 +137,8 @@ pub extern "C" fn ARMCI_Finalize() {
 /// Drops the ARMCI state at once, not collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Cleanup() {
-    drop(ARMCI.write().take());
+    let armci = ARMCI.write().take();
+    armci.inspect(|armci| armci.end_requests());
 }
 
 /// Prints a message and ends the process.
@@ -136,7 +153,7 @@ pub unsafe extern "C" fn ARMCI_Error(message: *const c_char, code: c_int) {
         false => unsafe { CStr::from_ptr(message) }.to_string_lossy(),
     };
     print_line(&format!("pario: {}: {text} ({code})", process::describe()));
-    std::process::exit(if code == 0 { 1 } else { code });
+    exit_failed(if code == 0 { 1 } else { code });
 }
 
 /// Waits until all puts to a process are complete.
@@ -145,7 +162,7 @@ pub extern "C" fn ARMCI_Fence(proc: c_int) {
     exit_on_error("ARMCI_Fence", || {
         let armci = current()?;
         let rank = armci.rank(proc)?;
-        armci.finish(|request| request.rank == rank && request.is_implicit)
+        armci.finish(|own| own == rank)
     });
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
@@ -153,7 +170,7 @@ pub extern "C" fn ARMCI_Fence(proc: c_int) {
 /// Waits until the puts to all processes are complete.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_AllFence() {
-    exit_on_error("ARMCI_AllFence", || current()?.finish(|request| request.is_implicit));
+    exit_on_error("ARMCI_AllFence", || current()?.finish(|_| true));
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
 
@@ -162,7 +179,7 @@ pub extern "C" fn ARMCI_AllFence() {
 pub extern "C" fn ARMCI_Barrier() {
     exit_on_error("ARMCI_Barrier", || {
         let armci = current()?;
-        armci.finish(|request| request.is_implicit)?;
+        armci.finish(|_| true)?;
         team_result(armci.team.barrier())
     });
 }

@@ -21,6 +21,7 @@ static void contiguous(void) {
   for (int i = 0; i < 800; i++) IS(theirs[i] == 'a' + (after + all - 1) % all);
   armci_hdl_t put, get;
   ARMCI_INIT_HANDLE(&put);
+  ARMCI_INIT_HANDLE(&get);
   IS(ARMCI_NbPut(mine, memory[next], 100, next, &put) == 0);
   IS(ARMCI_Wait(&put) == 0 && ARMCI_Test(&put) == 0);
   IS(ARMCI_NbPut(mine, (char *)memory[next] + 900, 100, next, NULL) == 0);
@@ -74,6 +75,7 @@ static void regions(void) {
   int packed_stride[1] = {2}, stride[1] = {10}, count[2] = {2, 3};
   IS(ARMCI_PutS(packed, packed_stride, (char *)memory[next] + 14, stride, count, 1, next) == 0);
   armci_hdl_t handle;
+  ARMCI_INIT_HANDLE(&handle);
   IS(ARMCI_NbGetS((char *)memory[next] + 14, stride, back, packed_stride, count, 1, next, &handle) == 0);
   IS(ARMCI_Wait(&handle) == 0 && memcmp(packed, back, 6) == 0);
   ARMCI_Barrier();

@@ -8,17 +8,21 @@ use std::process::Command;
 
 use crate::site::{Site, prefix, run_ok};
 use libc::{
-    c_char, c_double, c_float, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t, size_t, ssize_t,
+    c_char, c_double, c_float, c_int, c_long, c_uint, c_ulong, c_void, iovec, mode_t, off_t,
+    size_t, ssize_t,
 };
 use pario_c::armci::callbacks::RucT;
 use pario_c::armci::lists::armci_giov_t;
 use pario_c::armci::nonblocking::armci_hdl_t;
-use pario_c::armci::{access, allocations, callbacks, collectives, lists, nonblocking, strided};
+use pario_c::armci::{
+    access, allocations, callbacks, collectives, domains, groups, lists, message_layer, messages,
+    nonblocking, strided, values,
+};
 use pario_c::file_systems::{estatfs, statpfs_t};
 use pario_c::striping::sattr;
 use pario_c::{
     armci, attributes, buffers, by_name, directories, dolib, donio, errors, file_systems, fortran,
-    gio, nx, pfslib, posix, striping, working_directory,
+    fortran_units, gio, nx, pfslib, posix, striping, working_directory,
 };
 
 /// A Rust type with a name in C.
@@ -36,6 +40,8 @@ c_types! {
     c_uint => "unsigned int",
     c_long => "long",
     c_double => "double",
+    c_float => "float",
+    c_ulong => "unsigned long",
     size_t => "size_t",
     ssize_t => "ssize_t",
     *const c_char => "const char *",
@@ -90,6 +96,14 @@ fn type_checks() -> String {
             [
                 ("st_size", std::mem::offset_of!(libc::stat, st_size)),
                 ("st_mode", std::mem::offset_of!(libc::stat, st_mode)),
+            ],
+        ),
+        (
+            "armci_hdl_t",
+            size_of::<armci_hdl_t>(),
+            [
+                ("id", std::mem::offset_of!(armci_hdl_t, id)),
+                ("aggregate", std::mem::offset_of!(armci_hdl_t, aggregate)),
             ],
         ),
         (
@@ -277,6 +291,78 @@ fn calls() -> Vec<(&'static str, String)> {
         collectives::armci_msg_lgop(*mut c_long, c_int, *mut c_char) -> ();
         collectives::armci_msg_fgop(*mut c_float, c_int, *mut c_char) -> ();
         collectives::armci_msg_dgop(*mut c_double, c_int, *mut c_char) -> ();
+        values::ARMCI_PutValueInt(c_int, Memory, c_int) -> c_int;
+        values::ARMCI_NbPutValueInt(c_int, Memory, c_int, Handle) -> c_int;
+        values::ARMCI_GetValueInt(Memory, c_int) -> c_int;
+        values::ARMCI_PutValueLong(c_long, Memory, c_int) -> c_int;
+        values::ARMCI_NbPutValueLong(c_long, Memory, c_int, Handle) -> c_int;
+        values::ARMCI_GetValueLong(Memory, c_int) -> c_long;
+        values::ARMCI_PutValueFloat(c_float, Memory, c_int) -> c_int;
+        values::ARMCI_NbPutValueFloat(c_float, Memory, c_int, Handle) -> c_int;
+        values::ARMCI_GetValueFloat(Memory, c_int) -> c_float;
+        values::ARMCI_PutValueDouble(c_double, Memory, c_int) -> c_int;
+        values::ARMCI_NbPutValueDouble(c_double, Memory, c_int, Handle) -> c_int;
+        values::ARMCI_GetValueDouble(Memory, c_int) -> c_double;
+        values::ARMCI_Put_flag(Memory, Memory, c_int, Ints, c_int, c_int) -> c_int;
+        values::ARMCI_PutS_flag(Memory, Ints, Memory, Ints, Ints, c_int, Ints, c_int, c_int) -> c_int;
+        values::ARMCI_PutS_flag_dir(Memory, Ints, Memory, Ints, Ints, c_int, Ints, c_int, c_int) -> c_int;
+        values::ARMCI_Copy(Memory, Memory, c_int) -> ();
+        nonblocking::ARMCI_SET_AGGREGATE_HANDLE(Handle) -> ();
+        nonblocking::ARMCI_UNSET_AGGREGATE_HANDLE(Handle) -> ();
+        domains::armci_domain_nprocs(c_int, c_int) -> c_int;
+        domains::armci_domain_id(c_int, c_int) -> c_int;
+        domains::armci_domain_glob_proc_id(c_int, c_int, c_int) -> c_int;
+        domains::armci_domain_my_id(c_int) -> c_int;
+        domains::armci_domain_count(c_int) -> c_int;
+        domains::armci_domain_same_id(c_int, c_int) -> c_int;
+        domains::ARMCI_Same_node(c_int) -> c_int;
+        domains::ARMCI_Uses_shm() -> c_int;
+        domains::ARMCI_Uses_shm_grp(Ints) -> c_int;
+        domains::ARMCI_Set_shm_limit(c_ulong) -> ();
+        groups::ARMCI_Group_create(c_int, Ints, Ints) -> ();
+        groups::ARMCI_Group_create_child(c_int, Ints, Ints, Ints) -> ();
+        groups::ARMCI_Group_free(Ints) -> ();
+        groups::ARMCI_Group_set_default(Ints) -> ();
+        groups::ARMCI_Group_get_default(Ints) -> ();
+        groups::ARMCI_Group_get_world(Ints) -> ();
+        groups::ARMCI_Group_rank(Ints, Ints) -> c_int;
+        groups::ARMCI_Group_size(Ints, Ints) -> ();
+        groups::ARMCI_GroupFence(Ints) -> ();
+        groups::ARMCI_Absolute_id(Ints, c_int) -> c_int;
+        groups::ARMCI_Malloc_group(*mut *mut c_void, c_long, Ints) -> c_int;
+        groups::ARMCI_Free_group(Memory, Ints) -> c_int;
+        groups::armci_msg_group_barrier(Ints) -> ();
+        message_layer::armci_msg_init(Ints, *mut *mut *mut c_char) -> ();
+        message_layer::armci_msg_finalize() -> ();
+        message_layer::armci_msg_abort(c_int) -> ();
+        messages::armci_timer() -> c_double;
+        messages::armci_msg_snd(c_int, Memory, c_int, c_int) -> ();
+        messages::armci_msg_rcv(c_int, Memory, c_int, Ints, c_int) -> ();
+        messages::armci_msg_rcvany(c_int, Memory, c_int, Ints) -> c_int;
+        messages::armci_notify(c_int) -> c_int;
+        messages::armci_notify_wait(c_int, Ints) -> c_int;
+        collectives::armci_msg_bintree(c_int, Ints, Ints, Ints, Ints) -> ();
+        collectives::armci_msg_bcast(Memory, c_int, c_int) -> ();
+        collectives::armci_msg_bcast_scope(c_int, Memory, c_int, c_int) -> ();
+        collectives::armci_msg_clus_brdcst(Memory, c_int) -> ();
+        collectives::armci_msg_group_bcast_scope(c_int, Memory, c_int, c_int, Ints) -> ();
+        collectives::armci_msg_clus_igop(*mut c_int, c_int, *mut c_char) -> ();
+        collectives::armci_msg_group_igop(*mut c_int, c_int, *mut c_char, Ints) -> ();
+        collectives::armci_msg_clus_lgop(*mut c_long, c_int, *mut c_char) -> ();
+        collectives::armci_msg_group_lgop(*mut c_long, c_int, *mut c_char, Ints) -> ();
+        collectives::armci_msg_llgop(*mut c_long, c_int, *mut c_char) -> ();
+        collectives::armci_msg_clus_llgop(*mut c_long, c_int, *mut c_char) -> ();
+        collectives::armci_msg_group_llgop(*mut c_long, c_int, *mut c_char, Ints) -> ();
+        collectives::armci_msg_clus_fgop(*mut c_float, c_int, *mut c_char) -> ();
+        collectives::armci_msg_group_fgop(*mut c_float, c_int, *mut c_char, Ints) -> ();
+        collectives::armci_msg_clus_dgop(*mut c_double, c_int, *mut c_char) -> ();
+        collectives::armci_msg_group_dgop(*mut c_double, c_int, *mut c_char, Ints) -> ();
+        collectives::armci_msg_gop_scope(c_int, Memory, c_int, *mut c_char, c_int) -> ();
+        collectives::armci_msg_group_gop_scope(c_int, Memory, c_int, *mut c_char, c_int, Ints) -> ();
+        collectives::armci_msg_reduce(Memory, c_int, *mut c_char, c_int) -> ();
+        collectives::armci_msg_reduce_scope(c_int, Memory, c_int, *mut c_char, c_int) -> ();
+        collectives::armci_msg_sel(Memory, c_int, *mut c_char, c_int, c_int) -> ();
+        collectives::armci_msg_sel_scope(c_int, Memory, c_int, *mut c_char, c_int, c_int) -> ();
         posix::pario_is_shared(c_int) -> c_int;
         posix::pario_name_rule(Text) -> c_int;
         posix::pario_read(c_int, Memory, size_t) -> ssize_t;
@@ -416,6 +502,15 @@ fn constants() -> Vec<(String, i64)> {
         ("ARMCI_ACC_DCP", access::ARMCI_ACC_DCP),
         ("ARMCI_ACC_LNG", access::ARMCI_ACC_LNG),
         ("ARMCI_MAX_STRIDE_LEVEL", 8),
+        ("ARMCI_INT", collectives::ARMCI_INT),
+        ("ARMCI_LONG", collectives::ARMCI_LONG),
+        ("ARMCI_LONG_LONG", collectives::ARMCI_LONG_LONG),
+        ("ARMCI_FLOAT", collectives::ARMCI_FLOAT),
+        ("ARMCI_DOUBLE", collectives::ARMCI_DOUBLE),
+        ("SCOPE_ALL", message_layer::SCOPE_ALL),
+        ("SCOPE_NODE", message_layer::SCOPE_NODE),
+        ("SCOPE_MASTERS", message_layer::SCOPE_MASTERS),
+        ("ARMCI_DOMAIN_SMP", domains::ARMCI_DOMAIN_SMP),
         ("GIO_INT", gio::GIO_INT),
         ("GIO_UNSIGNED", gio::GIO_UNSIGNED),
         ("GIO_INT64", gio::GIO_INT64),
@@ -432,6 +527,11 @@ fn constants() -> Vec<(String, i64)> {
     all.extend(dolib::TYPES.map(|(name, value)| (name.to_owned(), value.into())));
     all.extend(others.map(|(name, value)| (name.to_owned(), value.into())));
     all
+}
+
+/// Returns the value of a constant of the headers.
+pub fn constant(name: &str) -> Option<i64> {
+    constants().into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
 }
 
 fn header(name: &str) -> String {
@@ -455,6 +555,9 @@ fn types_and_values_are_the_same_in_c_and_in_rust() {
         let signature = match name {
             "pfslib_open" => "int (*)(const char *, int, ...)",
             "pario_fcntl" => "int (*)(int, int, ...)",
+            // A long in Rust, on this platform.
+            "armci_msg_llgop" | "armci_msg_clus_llgop" => "void (*)(long long *, int, char *)",
+            "armci_msg_group_llgop" => "void (*)(long long *, int, char *, int *)",
             "pario_openat" => "int (*)(int, const char *, int, ...)",
             _ => &signature,
         };
@@ -468,10 +571,15 @@ fn types_and_values_are_the_same_in_c_and_in_rust() {
 
 /// Returns the names that the headers declare as functions.
 fn declared() -> BTreeSet<String> {
-    let names = ["pfslib.h", "nx.h", "pfs/pfs.h", "donio.h", "dolib.h", "gio.h", "armci.h"];
-    let text = names.map(header).concat();
+    declared_in(&["pfslib.h", "nx.h", "pfs/pfs.h", "donio.h", "dolib.h", "gio.h", "armci.h"])
+}
+
+/// Returns the names that some headers declare as functions.
+pub fn declared_in(names: &[&str]) -> BTreeSet<String> {
+    let text = names.iter().map(|name| header(name)).collect::<String>();
     let is_declaration = |line: &&str| {
-        let types = ["int ", "long ", "void ", "double ", "off_t ", "ssize_t ", "int64_t "];
+        let types =
+            ["int ", "long ", "void ", "float ", "double ", "off_t ", "ssize_t ", "int64_t "];
         [
             &types[..],
             &["const char ", "char ", "DIR ", "struct dirent ", "ARMCI_Callback_handle_t "],
@@ -496,7 +604,7 @@ fn no_call_is_missing() {
     let symbols = String::from_utf8(symbols).unwrap();
     let exported: BTreeSet<String> =
         symbols.lines().map(|line| line.rsplit(' ').next().unwrap().to_owned()).collect();
-    let fortran = fortran::NAMES.map(str::to_owned);
+    let fortran = fortran::NAMES.iter().chain(&fortran_units::NAMES).map(|name| (*name).to_owned());
     assert_eq!(exported, known.into_iter().chain(fortran).collect());
 }
 
@@ -536,7 +644,7 @@ fn strict_c_programs_can_include_them() {
 fn cpp_programs_can_include_them() {
     let site = Site::new();
     let source = site.dir.path().join("plus.cpp");
-    let text = "#include <armci.h>\n#include <dolib.h>\n#include <donio.h>\n#include <gio.h>\n\
+    let text = "#include <armci.h>\n#include <message.h>\n#include <armci_msg.h>\n#include <dolib.h>\n#include <donio.h>\n#include <gio.h>\n\
                 #include <nx.h>\nint main() { return iomode(-1) == 0; }\n";
     std::fs::write(&source, text).unwrap();
     let mut compiler = Command::new("g++");

@@ -7,6 +7,7 @@ mod cached;
 mod calls;
 mod errors;
 mod examples;
+mod fortran;
 mod headers;
 #[path = "../../../pario/tests/suite/namespaces/lab.rs"]
 #[allow(dead_code, reason = "the tests of another crate use more of it")]

@@ -165,7 +165,11 @@ impl Site {
 /// Returns the flags that pkg-config prints.
 pub fn flags(wanted: &[&str]) -> Vec<String> {
     let mut command = Command::new("pkg-config");
-    command.args(wanted).arg("pario");
+    command.args(wanted);
+    // Programs name another package, or none.
+    if wanted.iter().all(|word| word.starts_with('-')) {
+        command.arg("pario");
+    }
     let flags = run_ok(command.env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig")));
     let flags = String::from_utf8(flags.stdout).unwrap();
     flags.split_whitespace().map(str::to_owned).collect()

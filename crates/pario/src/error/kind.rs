@@ -201,7 +201,7 @@ impl From<&CollectiveError> for ErrorKind {
 impl From<&TeamError> for ErrorKind {
     fn from(error: &TeamError) -> Self {
         match error {
-            TeamError::Disagree { .. } => Self::Mismatch,
+            TeamError::Disagree { .. } | TeamError::GroupDisagree { .. } => Self::Mismatch,
             other => Self::from(other.kind()),
         }
     }

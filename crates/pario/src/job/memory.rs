@@ -1,8 +1,8 @@
 //! The memory of a job: the ranks meet once, at the first of these calls.
 
 use pario_team::{
-    Array, Callback, CallbackCall, CallbackRequest, MultiMachine, Mutexes, Number, RawArray,
-    Reduction, Segments, Team, TeamOptions,
+    Array, Callback, CallbackCall, CallbackRequest, Messaging, MultiMachine, Mutexes, Number,
+    RawArray, Reduction, Segments, Team, TeamOptions,
 };
 
 use super::{Job, machines, registry};
@@ -105,6 +105,21 @@ impl Job {
     /// ```
     pub fn mutexes(&self, count: u32) -> Result<Mutexes, Error> {
         Ok(self.team()?.mutexes(count)?)
+    }
+
+    /// Starts messages between ranks, and groups of ranks. Collective.
+    ///
+    /// ```
+    /// # let job = pario::Job::new("messaging", 1, 0)?;
+    /// let messaging = job.messaging()?;
+    /// messaging.send(b"three steps", 0, 7)?; // to rank 0, with tag 7
+    /// assert_eq!(messaging.receive(Some(0), 7)?.bytes, b"three steps");
+    /// let group = messaging.group(&[0])?; // the ranks of the group call this
+    /// group.barrier()?;
+    /// # Ok::<(), pario::Error>(())
+    /// ```
+    pub fn messaging(&self) -> Result<Messaging, Error> {
+        Ok(self.team()?.messaging()?)
     }
 
     /// Registers a function, which then runs at the machine of the rank at which it is called. It

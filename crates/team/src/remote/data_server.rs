@@ -1,34 +1,55 @@
 //! The data server of a machine: it accesses memory for ranks of other machines, and runs callbacks
-//! for all.
+//! for all, holds the mailboxes of its ranks, and collects the rounds of groups.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use pario_net::{IncomingRequest, PortOptions, RecvError, RpcServer, Space};
+use std::sync::OnceLock;
+
+use pario_net::{
+    IncomingRequest, PortOptions, RecvError, Responder, RpcServer, SharedMemory, SharedMemoryShape,
+    Space,
+};
 use parking_lot::{Mutex, RwLock};
 
 use super::data_connections::data_port;
 use super::message::{AtomicChange, DataProtocol, DataReply, DataRequest, RankPiece};
 use crate::board::{Board, MissingRank};
 use crate::callbacks::{CallbackFn, CallbackRequest};
-use crate::machine_memory::{MachineMemory, Numbers};
+use crate::free_memory;
+use crate::local_rendezvous::MemoryHandOut;
+use crate::machine_memory::{MACHINE_MEMORY_WORDS, MachineMemory, Numbers};
+use crate::messaging::group_rounds::GroupRounds;
+use crate::messaging::mailboxes::Mailboxes;
 use crate::number::{Number, Word, with_kind};
 use crate::segments::SegmentPiece;
 
-/// Memory and callbacks of a data server, by number.
+/// The state of a data server: memory and callbacks by number, mailboxes and groups.
 #[derive(Default)]
 pub struct MemoryRegistry {
-    memories: Mutex<HashMap<u64, Arc<MachineMemory>>>,
+    memories: Mutex<HashMap<u64, RegisteredMemory>>,
     callbacks: RwLock<HashMap<u64, Arc<CallbackFn>>>,
+    mailboxes: Mutex<Mailboxes<Responder<DataProtocol>>>,
+    groups: Mutex<GroupRounds<Responder<DataProtocol>>>,
+    /// Memory of groups that the machine leader has not taken yet.
+    for_leader: Mutex<HashMap<u64, Arc<SharedMemory>>>,
+    /// Passes memory of groups to the other processes of the machine.
+    hand_out: OnceLock<MemoryHandOut>,
+}
+
+/// Memory, and the number of ranks that release it.
+struct RegisteredMemory {
+    near: Arc<MachineMemory>,
+    users: u32,
 }
 
 impl MemoryRegistry {
-    /// Adds memory, and drops memory that all ranks have released.
-    pub fn add_memory(&self, number: u64, near: Arc<MachineMemory>, size: u32) {
+    /// Adds memory that this many ranks release, and drops memory that all have released.
+    pub fn add_memory(&self, number: u64, near: Arc<MachineMemory>, users: u32) {
         let mut memories = self.memories.lock();
-        memories.retain(|_, near| near.released_by() < size);
-        memories.insert(number, near);
+        memories.retain(|_, memory| memory.near.released_by() < memory.users);
+        memories.insert(number, RegisteredMemory { near, users });
     }
 
     /// Adds a callback.
@@ -41,9 +62,61 @@ impl MemoryRegistry {
         self.callbacks.write().remove(&number);
     }
 
+    /// Sets the way to the other processes of the machine.
+    pub fn set_hand_out(&self, hand_out: MemoryHandOut) {
+        // There is one rendezvous for each team.
+        let _ = self.hand_out.set(hand_out);
+    }
+
+    /// Takes memory of a group for the machine leader.
+    pub fn take_for_leader(&self, number: u64) -> Option<Arc<SharedMemory>> {
+        self.for_leader.lock().remove(&number)
+    }
+
     fn memory(&self, number: u64) -> Result<Arc<MachineMemory>, DataReply> {
-        let found = self.memories.lock().get(&number).cloned();
+        let found = self.memories.lock().get(&number).map(|memory| memory.near.clone());
         found.ok_or_else(|| DataReply::Invalid("that memory was freed".to_owned()))
+    }
+
+    /// Allocates memory for ranks of a group on this machine, and passes it to them.
+    fn allocate_for_group(
+        &self,
+        board: &Board,
+        number: u64,
+        bytes: usize,
+        places: &[(u32, usize, usize)],
+        users: Option<u32>,
+    ) -> Result<(), String> {
+        let shape = SharedMemoryShape { parts: 1, words: MACHINE_MEMORY_WORDS, bytes };
+        let ranks = board.machine_ranks();
+        let is_inside = |(rank, start, len): &(u32, usize, usize)| {
+            ranks.contains(rank) && start.checked_add(*len).is_some_and(|end| end <= bytes)
+        };
+        if !places.iter().all(is_inside) {
+            return Err(
+                "the segments of the group do not fit into the memory of this machine".to_owned()
+            );
+        }
+        let memory = Arc::new(free_memory::allocate(shape)?);
+        let leader = board.leader();
+        let followers: Vec<u32> =
+            places.iter().map(|(rank, ..)| *rank).filter(|rank| *rank != leader).collect();
+        if let Some(hand_out) = self.hand_out.get() {
+            hand_out.to(&followers, number, &memory).map_err(|error| error.to_string())?;
+        }
+        if let Some(users) = users {
+            let place_of = |rank: u32| {
+                let place = places.iter().find(|(owner, ..)| *owner == rank);
+                place.map(|(_, start, len)| (*start, *len))
+            };
+            let last = places.iter().map(|(rank, ..)| *rank).max().unwrap_or(0);
+            let near = MachineMemory::new(memory.part(0), (0..=last).map(place_of).collect());
+            self.add_memory(number, Arc::new(near), users);
+        }
+        if followers.len() < places.len() {
+            self.for_leader.lock().insert(number, memory);
+        }
+        Ok(())
     }
 }
 
@@ -96,7 +169,29 @@ fn handle(incoming: IncomingRequest<DataProtocol>, board: &Arc<Board>, registry:
             // A panic drops the request, which replies.
             let _ = catch_unwind(AssertUnwindSafe(|| function(call)));
         }
+        DataRequest::Send { to, part } => {
+            let replies = registry.mailboxes.lock().send(to, part, responder);
+            send_all(replies);
+        }
+        DataRequest::Receive { to, filter } => {
+            let replies = registry.mailboxes.lock().receive(to, filter, responder);
+            send_all(replies);
+        }
+        DataRequest::JoinGroup { members, by } => {
+            let replies = registry.groups.lock().join(members, by, responder);
+            send_all(replies);
+        }
+        DataRequest::GroupRound { group, by, call, bytes } => {
+            let replies = registry.groups.lock().arrive(group, by, call, bytes, responder);
+            send_all(replies);
+        }
         request => responder.send(perform(request, board, registry).unwrap_or_else(|wrong| wrong)),
+    }
+}
+
+fn send_all(replies: Vec<(Responder<DataProtocol>, DataReply)>) {
+    for (responder, reply) in replies {
+        responder.send(reply);
     }
 }
 
@@ -171,7 +266,20 @@ fn perform(
             registry.memory(memory)?.release();
             Ok(DataReply::Done)
         }
-        DataRequest::Lock { .. } | DataRequest::CollectiveCall { .. } => Err(outside()),
+        DataRequest::LeaveGroup { group } => {
+            registry.groups.lock().leave(group);
+            Ok(DataReply::Done)
+        }
+        DataRequest::AllocateForGroup { memory, bytes, places, users } => registry
+            .allocate_for_group(board, memory, bytes, &places, users)
+            .map(|()| DataReply::Done)
+            .map_err(DataReply::Invalid),
+        DataRequest::Lock { .. }
+        | DataRequest::CollectiveCall { .. }
+        | DataRequest::Send { .. }
+        | DataRequest::Receive { .. }
+        | DataRequest::JoinGroup { .. }
+        | DataRequest::GroupRound { .. } => Err(outside()),
     }
 }
 

@@ -136,6 +136,74 @@ pub enum DataRequest {
     Release { memory: u64 },
     /// Call a function.
     CollectiveCall { number: u64, from: u32, target: u32, header: Bulk, data: Bulk },
+    /// Put a part of a message into the mailbox of a rank.
+    Send { to: u32, part: MessagePart },
+    /// Give a part of a message from the mailbox of a rank, when it is there.
+    Receive { to: u32, filter: MessageFilter },
+    /// Form a group of these ranks, when all have joined.
+    JoinGroup { members: Vec<u32>, by: u32 },
+    /// Arrive at the next round of a group.
+    GroupRound { group: u64, by: u32, call: [u8; CALL_BYTES], bytes: Bulk },
+    /// Leave a group.
+    LeaveGroup { group: u64 },
+    /// Allocate memory for ranks of a group on this machine, and pass it to them.
+    AllocateForGroup {
+        memory: u64,
+        bytes: usize,
+        /// Where the segment of each rank begins, and its length.
+        places: Vec<(u32, usize, usize)>,
+        /// The ranks that release it, if other machines use it.
+        users: Option<u32>,
+    },
+}
+
+/// A part of a message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MessagePart {
+    /// The sender.
+    pub from: u32,
+    /// The tag of the message.
+    pub tag: u64,
+    /// The number that the sender gave the message.
+    pub message: u64,
+    /// Whether it is the first part.
+    pub is_first: bool,
+    /// The bytes of the parts that follow.
+    pub rest: u64,
+    /// Its bytes.
+    pub bytes: Bulk,
+}
+
+/// The part of a message that a receiver waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageFilter {
+    /// The sender; none for any.
+    pub from: Option<u32>,
+    /// The tag.
+    pub tag: u64,
+    /// The message of which a later part is wanted; none for the first part of any message.
+    pub message: Option<u64>,
+}
+
+impl MessageFilter {
+    /// Whether it takes a part.
+    pub fn takes(&self, part: &MessagePart) -> bool {
+        self.tag == part.tag
+            && self.from.is_none_or(|from| from == part.from)
+            && match self.message {
+                None => part.is_first,
+                Some(message) => !part.is_first && message == part.message,
+            }
+    }
+}
+
+/// What a rank has brought to a round of its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupSlot {
+    /// The call, encoded as on the board.
+    pub call: [u8; CALL_BYTES],
+    /// The number of its bytes.
+    pub len: usize,
 }
 
 /// An atomic change of a number.
@@ -162,4 +230,10 @@ pub enum DataReply {
     HolderGone { rank: u32, has_left: bool },
     /// The callback has failed.
     CallbackFailed(String),
+    /// A part of a message, and the number of further messages like it that are there.
+    Message { part: MessagePart, queued: u64 },
+    /// The number of the new group.
+    Group(u64),
+    /// The round of the group is over: its number, and the slots of all ranks with their bytes.
+    GroupRound { number: u64, slots: Vec<GroupSlot>, bytes: Bulk },
 }

@@ -4,6 +4,7 @@ mod arrays;
 mod brokers;
 mod callbacks;
 mod collective;
+mod messaging;
 mod processes;
 mod ranks;
 mod segments;
