@@ -46,6 +46,8 @@ pub enum CollectiveCall {
         /// How many there are.
         len: u64,
     },
+    /// A call that this rank cannot make. The bytes behind it say why.
+    Failed,
     /// A call unknown here: the processes run different programs.
     Unknown,
 }
@@ -65,6 +67,7 @@ impl CollectiveCall {
             Self::Mutexes => (6, 0, 0),
             Self::Callback => (7, 0, 0),
             Self::Array { kind, len, .. } => (8, kind, len),
+            Self::Failed => (9, 0, 0),
             Self::Unknown => (0, 0, 0_u64),
         };
         let mut bytes = [0; CALL_BYTES];
@@ -105,6 +108,7 @@ impl CollectiveCall {
             6 => Self::Mutexes,
             7 => Self::Callback,
             8 => Self::Array { kind: detail, element: word(16), len: amount },
+            9 => Self::Failed,
             _ => Self::Unknown,
         }
     }
@@ -140,6 +144,7 @@ impl fmt::Display for CollectiveCall {
                 let kind = crate::number::name_of(*kind);
                 write!(f, "a creation of an array of {len} numbers of type {kind}")
             }
+            Self::Failed => write!(f, "a call with invalid arguments"),
             Self::Unknown => write!(f, "a call that this version does not know"),
         }
     }
@@ -161,11 +166,12 @@ mod tests {
             CollectiveCall::Callback,
             CollectiveCall::Array { kind: 4, element: 8, len: 1 << 50 },
             CollectiveCall::Array { kind: 0, element: u32::MAX, len: 3 },
+            CollectiveCall::Failed,
         ];
         for call in calls {
             assert_eq!(CollectiveCall::of_bytes(&call.to_bytes(7)), call);
             assert_eq!(CollectiveCall::told_bytes(&call.to_bytes(1 << 16)), 1 << 16);
         }
-        assert_eq!(CollectiveCall::of_bytes(&[9; CALL_BYTES]), CollectiveCall::Unknown);
+        assert_eq!(CollectiveCall::of_bytes(&[77; CALL_BYTES]), CollectiveCall::Unknown);
     }
 }

@@ -58,6 +58,28 @@ impl Team {
         self.call(CollectiveCall::Barrier, &[]).map(drop)
     }
 
+    /// Takes part in the collective call that the other ranks make, with an error of this rank: the
+    /// call fails on all ranks, with this rank and the reason, and the next call works. Returns that
+    /// error.
+    ///
+    /// ```
+    /// # let team = pario_team::Team::meet("refused", 1, 0)?;
+    /// let error = team.fail_call("the input file is missing");
+    /// assert!(error.to_string().contains("rank 0 could not make the call: the input file"));
+    /// team.barrier()?;
+    /// # Ok::<(), pario_team::TeamError>(())
+    /// ```
+    pub fn fail_call(&self, why: &str) -> TeamError {
+        let mut len = why.len().min(SLOT_BYTES);
+        while !why.is_char_boundary(len) {
+            len -= 1;
+        }
+        match self.call(CollectiveCall::Failed, &why.as_bytes()[..len]) {
+            Err(error) => error,
+            Ok(_) => TeamError::Invalid(why.to_owned()),
+        }
+    }
+
     /// Copies the bytes of one rank to all. All ranks give the same number of bytes.
     ///
     /// ```
@@ -72,6 +94,8 @@ impl Team {
         if root >= size {
             let what =
                 format!("a broadcast from rank {root} is not possible: there are {size} ranks");
+            // The other ranks learn the reason.
+            drop(self.fail_call(&what));
             return Err(TeamError::Invalid(what));
         }
         let call = CollectiveCall::Broadcast { root, bytes: bytes.len() as u64 };
