@@ -6,7 +6,7 @@
 //! every call of a preloaded program does it.
 
 use std::collections::HashMap;
-use std::os::fd::{BorrowedFd, IntoRawFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, IntoRawFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -50,9 +50,13 @@ static SHARED_BITS: [AtomicU64; DESCRIPTOR_LIMIT / 64] =
     [const { AtomicU64::new(0) }; DESCRIPTOR_LIMIT / 64];
 static FILES: Mutex<Option<HashMap<c_int, Arc<DescriptorEntry>>>> = Mutex::new(None);
 
-/// Gives a file its descriptor. Fails if none is left.
-pub fn add(open: DescriptorEntry) -> CallResult<c_int> {
-    let full = |text: &str| ErrnoError::new(EPFSLMFILE, format!("{}: {text}", open.path));
+/// A descriptor for a shared file that is being opened.
+#[derive(Debug)]
+pub struct Placeholder(OwnedFd);
+
+/// Takes a descriptor for the file of a path. Fails if none is left.
+pub fn reserve(path: &str) -> CallResult<Placeholder> {
+    let full = |text: &str| ErrnoError::new(EPFSLMFILE, format!("{path}: {text}"));
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let held = match rustix::fs::open("/dev/null", flags, Mode::empty()) {
         Ok(held) => held,
@@ -66,16 +70,20 @@ pub fn add(open: DescriptorEntry) -> CallResult<c_int> {
         }
         Err(errno) => return Err(errno.into()),
     };
-    let number = held.into_raw_fd();
-    if bit_of(number).is_none() {
-        close_placeholder(number);
+    if bit_of(held.as_raw_fd()).is_none() {
         return Err(full("the descriptor number is beyond the limit of 1048576"));
     }
+    Ok(Placeholder(held))
+}
+
+/// Gives a file its descriptor.
+pub fn add(placeholder: Placeholder, open: DescriptorEntry) -> c_int {
+    let number = placeholder.0.into_raw_fd();
     // An entry with this number was closed without this library.
     let before = FILES.lock().get_or_insert_default().insert(number, Arc::new(open));
     drop(before);
     set_shared(number, true);
-    Ok(number)
+    number
 }
 
 /// Returns the shared file of a descriptor; none if it is not one.

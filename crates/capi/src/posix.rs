@@ -52,7 +52,7 @@ pub unsafe extern "C" fn pario_read(fd: c_int, buffer: *mut c_void, bytes: size_
     return_errno(|| match descriptors::find(fd)? {
         Some(open) => {
             // SAFETY: the caller guarantees it.
-            let to = unsafe { CallerBuffers::single(buffer, bytes) }?;
+            let to = unsafe { CallerBuffers::single(buffer, bytes) };
             shared_io::read(&open, to).and_then(size)
         }
         // SAFETY: the caller guarantees it.
@@ -70,8 +70,8 @@ pub unsafe extern "C" fn pario_write(fd: c_int, buffer: *const c_void, bytes: si
     return_errno(|| match descriptors::find(fd)? {
         Some(open) => {
             // SAFETY: the caller guarantees it.
-            let from = unsafe { CallerBuffers::single(buffer, bytes) }?;
-            shared_io::write(&open, &from).and_then(size)
+            let from = unsafe { CallerBuffers::single(buffer, bytes) };
+            shared_io::write(&open, from).and_then(size)
         }
         // SAFETY: the caller guarantees it.
         None => unsafe { plain_files::transfer(fd, buffer, bytes, true) }.and_then(size),
@@ -87,8 +87,8 @@ pub unsafe extern "C" fn pario_readv(fd: c_int, pieces: *const iovec, count: c_i
     return_errno(|| match descriptors::find(fd)? {
         Some(open) => {
             // SAFETY: the caller guarantees it.
-            shared_io::read(&open, unsafe { CallerBuffers::vectored(pieces, count) }?)
-                .and_then(size)
+            let to = unsafe { CallerBuffers::vectored(pieces, count) };
+            shared_io::read(&open, to).and_then(size)
         }
         // SAFETY: the caller guarantees it.
         None => unsafe { plain_files::transfer_vectored(fd, pieces, count, false) }.and_then(size),
@@ -104,8 +104,8 @@ pub unsafe extern "C" fn pario_writev(fd: c_int, pieces: *const iovec, count: c_
     return_errno(|| match descriptors::find(fd)? {
         Some(open) => {
             // SAFETY: the caller guarantees it.
-            shared_io::write(&open, &unsafe { CallerBuffers::vectored(pieces, count) }?)
-                .and_then(size)
+            let from = unsafe { CallerBuffers::vectored(pieces, count) };
+            shared_io::write(&open, from).and_then(size)
         }
         // SAFETY: the caller guarantees it.
         None => unsafe { plain_files::transfer_vectored(fd, pieces, count, true) }.and_then(size),
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn pario_pread(
         let file = open.file()?;
         // SAFETY: the caller guarantees it.
         let mut to = unsafe { CallerBuffers::single(buffer, bytes) }?;
-        let read = to.fill(|to| file.file().read_at(to, offset));
+        let read = to.fill(|to| file.read_at(to, offset));
         read.in_call(ErrnoContext::Transfer).and_then(size)
     })
 }
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn pario_pwrite(
         let offset = u64::try_from(offset).map_err(|_| negative(&open, "offset", offset))?;
         // SAFETY: the caller guarantees it.
         let from = unsafe { CallerBuffers::single(buffer.cast_mut(), bytes) }?;
-        let written = open.file()?.file().write_at(&from.gather(), offset);
+        let written = open.file()?.write_at(&from.gather(), offset);
         written.in_call(ErrnoContext::Transfer).and_then(|()| size(bytes))
     })
 }
@@ -188,7 +188,7 @@ pub extern "C" fn pario_ftruncate(fd: c_int, len: off_t) -> c_int {
         let len = u64::try_from(len).map_err(|_| negative(&open, "length", len))?;
         shared_io::check_access(&open, true)
             .map_err(|failed| ErrnoError::new(libc::EINVAL, failed.text))?;
-        open.file()?.file().set_len(len).in_call(ErrnoContext::Other).map(|()| 0)
+        open.file()?.set_len(len).in_call(ErrnoContext::Other).map(|()| 0)
     })
 }
 
@@ -305,6 +305,8 @@ fn remove_shared(path: &str) -> CallResult<c_int> {
 
 fn stat_of(open: &DescriptorEntry) -> CallResult<libc::stat> {
     let file = open.file()?;
+    // Writes that this process has started count.
+    let issued = file.issued_end();
     let known = file.file().metadata().in_call(ErrnoContext::Other)?;
     // SAFETY: all-zero bytes are a valid `struct stat`.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
@@ -314,7 +316,7 @@ fn stat_of(open: &DescriptorEntry) -> CallResult<libc::stat> {
     stat.st_nlink = 1;
     stat.st_uid = known.record.uid;
     stat.st_gid = known.record.gid;
-    stat.st_size = clipped(known.len);
+    stat.st_size = clipped(known.len.max(issued));
     stat.st_blksize = 1 << 16;
     stat.st_blocks = clipped(known.disk_bytes() / 512);
     let second = 1_000_000_000;

@@ -18,7 +18,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::address;
 use crate::connection::{Client, Connection, Watch, strange};
 use crate::error::Error;
-use crate::job::JobCalls;
+use crate::job::{IssuedByFile, JobCalls};
 use crate::running::{RunningNode, running_nodes};
 
 /// The default time limit of a reply.
@@ -48,6 +48,8 @@ pub(crate) struct Shared {
     short_cut: bool,
     /// The collective calls of this process, by job.
     jobs: Mutex<HashMap<String, Arc<Mutex<JobCalls>>>>,
+    /// The accesses of this process to shared files.
+    pub(crate) issued: IssuedByFile,
     /// The counters of this process for its short-cut accesses, by node.
     traffic: Mutex<HashMap<usize, Arc<crate::file::TrafficTable>>>,
     /// The number of waits for locks that this process has started.
@@ -274,6 +276,7 @@ impl Cluster {
             map: RwLock::new(map),
             short_cut,
             jobs: Mutex::default(),
+            issued: IssuedByFile::default(),
             traffic: Mutex::default(),
             lock_waits: AtomicU64::new(0),
             calls: AtomicU64::new(0),

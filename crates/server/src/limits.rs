@@ -38,6 +38,8 @@ pub enum Resource {
     TeamRendezvous,
     /// Tables in which clients count their short-cut traffic, each with a descriptor of the node.
     TrafficTables,
+    /// Files that processes of jobs have opened one by one.
+    JobOpens,
 }
 
 /// The limits of one resource.
@@ -52,7 +54,7 @@ pub struct ResourceLimit {
 }
 
 /// All resources, in the order of their declaration.
-pub const RESOURCES: [Resource; 11] = [
+pub const RESOURCES: [Resource; 12] = [
     Resource::Sessions,
     Resource::Handles,
     Resource::Waits,
@@ -64,6 +66,7 @@ pub const RESOURCES: [Resource; 11] = [
     Resource::ChosenExtents,
     Resource::TeamRendezvous,
     Resource::TrafficTables,
+    Resource::JobOpens,
 ];
 
 /// The bytes of replies that one user may leave unread, over all its clients. The node disconnects a
@@ -91,6 +94,7 @@ impl Resource {
             Resource::ChosenExtents => (1 << 24, 1 << 26, 1 << 24),
             Resource::TeamRendezvous => (256, 4_096, 64),
             Resource::TrafficTables => (1_024, 8_192, 256),
+            Resource::JobOpens => (16_384, 262_144, 16_384),
         };
         ResourceLimit { per_user, total, reserve }
     }
@@ -101,7 +105,7 @@ impl Resource {
             Resource::Sessions | Resource::TrafficTables => {
                 "end some of the processes that are connected"
             }
-            Resource::Handles => "close some files",
+            Resource::Handles | Resource::JobOpens => "close some files",
             Resource::Waits => "wait for some of the calls that are under way",
             Resource::Locks => "unlock some ranges, or lock longer ones",
             Resource::Jobs | Resource::TeamRendezvous => "end some jobs",
@@ -131,6 +135,7 @@ impl fmt::Display for Resource {
             Resource::ChosenExtents => "extents selected by processing calls",
             Resource::TeamRendezvous => "jobs that look for their machines",
             Resource::TrafficTables => "clients whose short cut is counted",
+            Resource::JobOpens => "files opened one by one in jobs",
         })
     }
 }

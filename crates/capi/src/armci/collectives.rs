@@ -9,7 +9,7 @@ use super::access::caller_bytes_mut;
 use super::byte_count;
 use crate::boundary::{exit_on_error, return_errno};
 use crate::errors::{CallResult, ErrnoError};
-use crate::team::{current, team_result};
+use crate::team::{current, or_fail_round, team_result};
 
 /// Returns the rank of this process.
 #[unsafe(no_mangle)]
@@ -38,10 +38,12 @@ pub unsafe extern "C" fn armci_msg_brdcst(buffer: *mut c_void, len: c_int, root:
     exit_on_error("armci_msg_brdcst", || {
         let root = u32::try_from(root).map_err(|_| {
             ErrnoError::invalid(format!("process {root} does not exist: ranks start at 0"))
-        })?;
+        });
         // SAFETY: the caller guarantees it.
-        let bytes = unsafe { caller_bytes_mut(buffer, byte_count(len)?)? };
-        team_result(current()?.broadcast(root, bytes))
+        let bytes = byte_count(len).and_then(|len| unsafe { caller_bytes_mut(buffer, len) });
+        let team = current()?;
+        let (root, bytes) = or_fail_round(root.and_then(|root| Ok((root, bytes?))))?;
+        team_result(team.broadcast(root, bytes))
     });
 }
 
@@ -50,6 +52,19 @@ pub unsafe extern "C" fn armci_msg_brdcst(buffer: *mut c_void, len: c_int, root:
 /// # Safety
 /// `x` points to `n` numbers, and `op` is a NUL-terminated string.
 unsafe fn reduce<T: Number>(x: *mut T, n: c_int, op: *const c_char) -> CallResult<()> {
+    let team = current()?;
+    // SAFETY: the caller guarantees it.
+    let (reduction, numbers) = or_fail_round(unsafe { reduction_of(x, n, op) })?;
+    team_result(team.reduce(reduction, numbers))
+}
+
+/// # Safety
+/// As for `reduce`.
+unsafe fn reduction_of<'a, T: Number>(
+    x: *mut T,
+    n: c_int,
+    op: *const c_char,
+) -> CallResult<(Reduction, &'a mut [T])> {
     let count = byte_count(n)?;
     if op.is_null() || (count > 0 && (x.is_null() || !x.is_aligned())) {
         return Err(ErrnoError::invalid(
@@ -75,7 +90,7 @@ unsafe fn reduce<T: Number>(x: *mut T, n: c_int, op: *const c_char) -> CallResul
         // SAFETY: the caller guarantees that many.
         _ => unsafe { std::slice::from_raw_parts_mut(x, count) },
     };
-    team_result(current()?.reduce(reduction, numbers))
+    Ok((reduction, numbers))
 }
 
 /// Replaces each number by the sum ("+"), maximum ("max") or minimum ("min") over all processes.

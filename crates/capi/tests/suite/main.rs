@@ -7,6 +7,7 @@ mod calls;
 mod errors;
 mod examples;
 mod headers;
+mod jobs;
 mod locks;
 mod memory_errors;
 mod preload;

@@ -183,6 +183,7 @@ impl From<&CollectiveError> for ErrorKind {
     fn from(error: &CollectiveError) -> Self {
         match error {
             CollectiveError::Disagreement(_)
+            | CollectiveError::RankFailed { .. }
             | CollectiveError::WrongSize { .. }
             | CollectiveError::OutOfTurn { .. }
             | CollectiveError::WrongMode { .. } => Self::Mismatch,
@@ -200,7 +201,7 @@ impl From<&CollectiveError> for ErrorKind {
 impl From<&TeamError> for ErrorKind {
     fn from(error: &TeamError) -> Self {
         match error {
-            TeamError::Disagree { .. } => Self::Mismatch,
+            TeamError::Disagree { .. } | TeamError::RankFailed { .. } => Self::Mismatch,
             other => Self::from(other.kind()),
         }
     }

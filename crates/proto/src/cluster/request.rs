@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::check::CheckDepth;
 use super::compaction::CompactionCursor;
 use super::grant::{Access, Grant, Revocation};
-use super::job::{CollectiveOpen, JobCall, Member, SharedRequest, TeamCall};
+use super::job::{CollectiveOpen, JobCall, JobOpenCall, Member, SharedRequest, TeamCall};
 use super::lock::LockRequest;
 use super::map::NodeInfo;
 use super::path::FilePath;
@@ -236,6 +236,13 @@ pub enum Request {
         /// The cursor of the step before; `None` for the first step.
         cursor: Option<CompactionCursor>,
     },
+    /// A call of a process that opens a file without the other processes of its job.
+    JobOpen {
+        /// The process.
+        member: Member,
+        /// The call.
+        call: JobOpenCall,
+    },
 }
 
 impl Request {
@@ -272,6 +279,7 @@ impl Request {
             Request::FileSystems => "file systems",
             Request::SyncMany { .. } => "sync many",
             Request::Compact { .. } => "compact",
+            Request::JobOpen { .. } => "job open",
         }
     }
 }
