@@ -6,7 +6,7 @@
 //! every call of a preloaded program does it.
 
 use std::collections::HashMap;
-use std::os::fd::{BorrowedFd, IntoRawFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, IntoRawFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -45,14 +45,19 @@ pub struct FileHandle {
 
 /// Limit of descriptor numbers of shared files.
 const DESCRIPTOR_LIMIT: usize = 1 << 20;
+const BEYOND_LIMIT: &str = "the descriptor number is beyond the limit of 1048576";
 
 static SHARED_BITS: [AtomicU64; DESCRIPTOR_LIMIT / 64] =
     [const { AtomicU64::new(0) }; DESCRIPTOR_LIMIT / 64];
 static FILES: Mutex<Option<HashMap<c_int, Arc<DescriptorEntry>>>> = Mutex::new(None);
 
-/// Gives a file its descriptor. Fails if none is left.
-pub fn add(open: DescriptorEntry) -> CallResult<c_int> {
-    let full = |text: &str| ErrnoError::new(EPFSLMFILE, format!("{}: {text}", open.path));
+/// A descriptor for a shared file that is being opened.
+#[derive(Debug)]
+pub struct Placeholder(OwnedFd);
+
+/// Takes a descriptor for the file of a path. Fails if none is left.
+pub fn reserve(path: &str) -> CallResult<Placeholder> {
+    let full = |text: &str| ErrnoError::new(EPFSLMFILE, format!("{path}: {text}"));
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let held = match rustix::fs::open("/dev/null", flags, Mode::empty()) {
         Ok(held) => held,
@@ -66,7 +71,15 @@ pub fn add(open: DescriptorEntry) -> CallResult<c_int> {
         }
         Err(errno) => return Err(errno.into()),
     };
-    register(held.into_raw_fd(), Arc::new(open))
+    if bit_of(held.as_raw_fd()).is_none() {
+        return Err(full(BEYOND_LIMIT));
+    }
+    Ok(Placeholder(held))
+}
+
+/// Gives a file or directory its descriptor.
+pub fn add(placeholder: Placeholder, open: DescriptorEntry) -> c_int {
+    register(placeholder.0.into_raw_fd(), Arc::new(open))
 }
 
 /// Gives an open file or directory a second descriptor, the lowest free one from `minimum` on. Both
@@ -77,7 +90,11 @@ pub fn duplicate(fd: c_int, open: &Arc<DescriptorEntry>, minimum: c_int) -> Call
     if number < 0 {
         return Err(ErrnoError::last_os_error().with_name(&open.path));
     }
-    register(number, open.clone())
+    if bit_of(number).is_none() {
+        close_placeholder(number);
+        return Err(ErrnoError::new(EPFSLMFILE, format!("{}: {BEYOND_LIMIT}", open.path)));
+    }
+    Ok(register(number, open.clone()))
 }
 
 /// Gives an open file or directory a second descriptor with a given number. A file that has the
@@ -93,23 +110,16 @@ pub fn duplicate_to(fd: c_int, open: &Arc<DescriptorEntry>, number: c_int) -> Ca
     if unsafe { libc::dup3(fd, number, libc::O_CLOEXEC) } < 0 {
         return Err(ErrnoError::last_os_error().with_name(&open.path));
     }
-    register(number, open.clone())
+    Ok(register(number, open.clone()))
 }
 
-/// Records the file or directory of a placeholder. Closes the placeholder if its number is too high.
-fn register(number: c_int, open: Arc<DescriptorEntry>) -> CallResult<c_int> {
-    if bit_of(number).is_none() {
-        close_placeholder(number);
-        return Err(ErrnoError::new(
-            EPFSLMFILE,
-            format!("{}: the descriptor number is beyond the limit of 1048576", open.path),
-        ));
-    }
+/// Records the file or directory of a placeholder.
+fn register(number: c_int, open: Arc<DescriptorEntry>) -> c_int {
     // An entry with this number was closed without this library.
     let before = FILES.lock().get_or_insert_default().insert(number, open);
     drop(before);
     set_shared(number, true);
-    Ok(number)
+    number
 }
 
 /// Returns the shared file of a descriptor; none if it is not one.

@@ -59,7 +59,7 @@ pub extern "C" fn do_array_create(elements: i64, element_bytes: i64) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn do_array_destroy(array: c_int) -> c_int {
     return_errno(|| {
-        find(array)?;
+        team::or_fail_round(find(array))?;
         team::team_result(team::current()?.barrier())?;
         let known = ARRAYS.lock().as_mut().and_then(|arrays| arrays.known.remove(&array));
         drop(known);

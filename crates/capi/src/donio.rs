@@ -237,9 +237,15 @@ fn find(fd: c_int) -> CallResult<CachedFileRef> {
     })
 }
 
+/// Returns the cached file of a descriptor, for a collective call.
+fn find_for_all(fd: c_int) -> CallResult<CachedFileRef> {
+    team::require_initialized()?;
+    team::or_fail_round(find(fd))
+}
+
 /// Implements `do_lsize`.
 pub fn reserve(fd: c_int, bytes: i64) -> CallResult<()> {
-    let file = find(fd)?;
+    let file = find_for_all(fd)?;
     let mut file = file.lock();
     // A negative size becomes a size that every rank refuses.
     file.reserve(u64::try_from(bytes).unwrap_or(u64::MAX)).in_call(ErrnoContext::Other)
@@ -324,14 +330,14 @@ fn checked_len(is_null: bool, bytes: i64) -> CallResult<usize> {
 
 /// Implements `do_flush`.
 pub fn flush(fd: c_int) -> CallResult<()> {
-    let file = find(fd)?;
+    let file = find_for_all(fd)?;
     let flushed = file.lock().flush();
     flushed.in_call(ErrnoContext::Other)
 }
 
 /// Implements `do_close`. Closes the descriptor even if closing the file fails.
 pub fn close(fd: c_int) -> CallResult<()> {
-    let file = find(fd)?;
+    let file = find_for_all(fd)?;
     let taken = FILES.lock().as_mut().and_then(|files| files.remove(&fd));
     drop(taken);
     match Arc::try_unwrap(file) {
@@ -344,10 +350,10 @@ pub fn close(fd: c_int) -> CallResult<()> {
         }
         Err(file) => {
             FILES.lock().get_or_insert_default().insert(fd, file);
-            Err(ErrnoError::new(
+            team::or_fail_round(Err(ErrnoError::new(
                 libc::EBUSY,
                 format!("descriptor {fd}: another thread is using the file"),
-            ))
+            )))
         }
     }
 }

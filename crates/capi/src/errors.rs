@@ -1,5 +1,6 @@
 //! Errors of calls: their numbers for `errno`, their texts, and their causes.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::io::{self, Write as _};
 
@@ -114,6 +115,14 @@ impl ErrnoError {
         Self { number: errno_of(error, kind), text: error.to_string() }
     }
 
+    /// Returns the cause, or the text of the number if there is none.
+    pub fn cause(&self) -> Cow<'_, str> {
+        match self.text.as_str() {
+            "" => describe_number(self.number).into(),
+            cause => cause.into(),
+        }
+    }
+
     /// Returns the text of the number, followed by the cause. The text of `EPFSLREMOTE` says
     /// nothing specific, so a known cause replaces it.
     pub fn message(&self) -> String {
@@ -156,7 +165,11 @@ fn errno_of(error: &Error, kind: ErrnoContext) -> c_int {
         Error::LocksLost { .. } => EPFSLBADFH,
         Error::Ended { .. } => EPFSLNBYTES,
         Error::Disagree { .. }
-        | Error::Team(TeamError::Disagree { .. } | TeamError::GroupDisagree { .. }) => EPFSLMIXIO,
+        | Error::Team(
+            TeamError::Disagree { .. }
+            | TeamError::GroupDisagree { .. }
+            | TeamError::RankFailed { .. },
+        ) => EPFSLMIXIO,
         Error::Cached { kind, .. } => errno_of_kind(*kind),
         Error::Team(TeamError::Invalid(_)) => EPFSLINVAL,
         Error::Team(TeamError::Memory(_)) => libc::ENOMEM,
@@ -223,6 +236,7 @@ fn errno_of_collective(error: &CollectiveError, kind: ErrnoContext) -> c_int {
         CollectiveError::Gone { .. } if kind == ErrnoContext::Wait => EPFSLCHLDSIG,
         CollectiveError::Closed { .. } if kind == ErrnoContext::Wait => EPFSLCHLDEXIT,
         CollectiveError::Disagreement(_)
+        | CollectiveError::RankFailed { .. }
         | CollectiveError::Closed { .. }
         | CollectiveError::WrongMode { .. } => EPFSLMIXIO,
         CollectiveError::NoSuchRank { .. }

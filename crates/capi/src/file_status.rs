@@ -21,7 +21,10 @@ pub fn metadata_of_descriptor(open: &DescriptorEntry) -> CallResult<Metadata> {
         return open.files.cluster().metadata(&open.path).in_call(ErrnoContext::Open);
     }
     let file = open.file()?;
+    // Writes that this process has started count.
+    let issued = file.issued_end();
     let mut known = file.file().metadata().in_call(ErrnoContext::Other)?;
+    known.len = known.len.max(issued);
     // The open file has the permissions from the time of its open. A file without a name keeps them.
     if let Ok(record) = open.files.cluster().record(&open.path)
         && record.id == known.record.id

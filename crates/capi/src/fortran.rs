@@ -51,7 +51,11 @@ pub unsafe extern "C" fn doopen_(
     path_len: size_t,
 ) -> c_int {
     // SAFETY: the caller guarantees it.
-    return_errno(|| unsafe { donio::open(text(path, path_len), value(flags)?, value(mode)?, None) })
+    return_errno(|| unsafe {
+        let numbers = value(flags).and_then(|flags| Ok((flags, value(mode)?)));
+        let (flags, mode) = team::or_fail_round(numbers)?;
+        donio::open(text(path, path_len), flags, mode, None)
+    })
 }
 
 /// `call dolsize(fd, nbytes)`
@@ -61,7 +65,11 @@ pub unsafe extern "C" fn doopen_(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dolsize_(fd: *const c_int, bytes: *const c_int) {
     // SAFETY: the caller guarantees it.
-    exit_on_error("dolsize", || unsafe { donio::reserve(value(fd)?, value(bytes)?.into()) });
+    exit_on_error("dolsize", || unsafe {
+        let numbers = value(fd).and_then(|fd| Ok((fd, value(bytes)?)));
+        let (fd, bytes) = team::or_fail_round(numbers)?;
+        donio::reserve(fd, bytes.into())
+    });
 }
 
 /// `position = dolseek(fd, offset, whence)`
@@ -120,7 +128,7 @@ pub unsafe extern "C" fn dowrite_(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn doflush_(fd: *const c_int) {
     // SAFETY: the caller guarantees it.
-    exit_on_error("doflush", || unsafe { donio::flush(value(fd)?) });
+    exit_on_error("doflush", || unsafe { donio::flush(team::or_fail_round(value(fd))?) });
 }
 
 /// `call doclose(fd)`
@@ -130,7 +138,7 @@ pub unsafe extern "C" fn doflush_(fd: *const c_int) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn doclose_(fd: *const c_int) {
     // SAFETY: the caller guarantees it.
-    exit_on_error("doclose", || unsafe { donio::close(value(fd)?) });
+    exit_on_error("doclose", || unsafe { donio::close(team::or_fail_round(value(fd))?) });
 }
 
 /// `call dogsync()`
@@ -164,7 +172,9 @@ pub extern "C" fn gsync_() {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gisum_(numbers: *mut c_int, count: *const c_int, _work: *mut c_int) {
     // SAFETY: the caller guarantees it.
-    exit_on_error("gisum", || unsafe { nx::sum(numbers, c_long::from(value(count)?)) });
+    exit_on_error("gisum", || unsafe {
+        nx::sum(numbers, c_long::from(team::or_fail_round(value(count))?))
+    });
 }
 
 /// `call gdsum(x, n, work)` with double-precision numbers
@@ -174,7 +184,9 @@ pub unsafe extern "C" fn gisum_(numbers: *mut c_int, count: *const c_int, _work:
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gdsum_(numbers: *mut c_double, count: *const c_int, _work: *mut c_double) {
     // SAFETY: the caller guarantees it.
-    exit_on_error("gdsum", || unsafe { nx::sum(numbers, c_long::from(value(count)?)) });
+    exit_on_error("gdsum", || unsafe {
+        nx::sum(numbers, c_long::from(team::or_fail_round(value(count))?))
+    });
 }
 
 /// `t = dclock()`

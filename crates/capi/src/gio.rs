@@ -1,13 +1,15 @@
 //! The calls of `gio.h`: record files. Each returns -1 and sets `errno` on failure.
 #![allow(non_snake_case, reason = "the names are those of GIO")]
 
+use std::sync::Arc;
+
 use libc::{c_char, c_int, c_void};
 use pario::memory::Number;
-use pario::records::{RecordFile, RecordId};
+use pario::records::{RecordError, RecordFile, RecordId};
 
 use crate::errors::{CallResult, ErrnoError};
 use crate::record_files::{self, file, gio_call, path, record, record_error, region, start};
-use crate::team;
+use crate::team::{self, or_fail_round};
 
 /// Numbers of type `int`.
 pub const GIO_INT: c_int = 1;
@@ -57,10 +59,10 @@ pub extern "C" fn GIO_Error() -> *const c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GIO_Open(path_name: *const c_char, file_handle: *mut c_int) -> c_int {
     gio_call(|| {
-        check_pointer(file_handle)?;
+        let team = team::current()?;
         // SAFETY: the caller guarantees it.
-        let path = unsafe { path(path_name)? };
-        let file = RecordFile::open_or_create(&team::current()?, path).map_err(record_error)?;
+        let path = or_fail_round(check_pointer(file_handle).and(unsafe { path(path_name) }))?;
+        let file = RecordFile::open_or_create(&team, path).map_err(record_error)?;
         // SAFETY: as above, and it is not null.
         unsafe { file_handle.write_unaligned(record_files::add(file)) };
         Ok(0)
@@ -70,13 +72,16 @@ pub unsafe extern "C" fn GIO_Open(path_name: *const c_char, file_handle: *mut c_
 /// Makes everything durable and closes a record file, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Close(file_handle: c_int) -> c_int {
-    gio_call(|| record_files::remove(file_handle)?.finish().map_err(record_error).map(|()| 0))
+    gio_call(|| {
+        let file = or_fail_round(record_files::remove(file_handle))?;
+        file.finish().map_err(record_error).map(|()| 0)
+    })
 }
 
 /// Makes everything durable, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Sync(file_handle: c_int) -> c_int {
-    gio_call(|| file(file_handle)?.sync().map_err(record_error).map(|()| 0))
+    gio_call(|| or_fail_round(file(file_handle))?.sync().map_err(record_error).map(|()| 0))
 }
 
 /// Deletes a record file that no process has open, collectively.
@@ -86,9 +91,10 @@ pub extern "C" fn GIO_Sync(file_handle: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GIO_Delete_file(path_name: *const c_char) -> c_int {
     gio_call(|| {
+        let team = team::current()?;
         // SAFETY: the caller guarantees it.
-        let path = unsafe { path(path_name)? };
-        RecordFile::delete(&team::current()?, path).map_err(record_error).map(|()| 0)
+        let path = or_fail_round(unsafe { path(path_name) })?;
+        RecordFile::delete(&team, path).map_err(record_error).map(|()| 0)
     })
 }
 
@@ -147,7 +153,8 @@ pub unsafe extern "C" fn GIO_List_records(
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Delete_record(file_handle: c_int, record_handle: c_int) -> c_int {
     gio_call(|| {
-        let (file, record) = (file(file_handle)?, record(record_handle)?);
+        let found = file(file_handle).and_then(|file| Ok((file, record(record_handle)?)));
+        let (file, record) = or_fail_round(found)?;
         file.destroy_record(record).map_err(record_error).map(|()| 0)
     })
 }
@@ -207,10 +214,8 @@ both_widths! {
     ) {
         // SAFETY: the caller guarantees it.
         unsafe {
-            create(record_handle, || {
-                let record = file(file_handle)?.create_record(size(length)?);
-                record.map_err(record_error)
-            })
+            let found = file(file_handle).and_then(|file| Ok((file, size(length)?)));
+            create(record_handle, found, |file, len| file.create_record(len))
         }
     }
 
@@ -221,10 +226,8 @@ both_widths! {
     ) {
         // SAFETY: the caller guarantees it.
         unsafe {
-            create(record_handle, || {
-                let sizes = sizes(segs, num_segs)?;
-                file(file_handle)?.create_record_irregular(&sizes).map_err(record_error)
-            })
+            let found = sizes(segs, num_segs).and_then(|sizes| Ok((file(file_handle)?, sizes)));
+            create(record_handle, found, |file, sizes| file.create_record_irregular(&sizes))
         }
     }
 
@@ -426,9 +429,13 @@ unsafe fn add<T: Number>(
 ///
 /// # Safety
 /// `to` is null or writable.
-unsafe fn create(to: *mut c_int, make: impl FnOnce() -> CallResult<RecordId>) -> CallResult<c_int> {
-    check_pointer(to)?;
-    let made = make()?;
+unsafe fn create<A>(
+    to: *mut c_int,
+    prepared: CallResult<(Arc<RecordFile>, A)>,
+    make: impl FnOnce(&RecordFile, A) -> Result<RecordId, RecordError>,
+) -> CallResult<c_int> {
+    let (file, arguments) = or_fail_round(check_pointer(to).and(prepared))?;
+    let made = make(&file, arguments).map_err(record_error)?;
     // SAFETY: it is not null, and the caller guarantees that it is writable.
     unsafe { write_out(to, int(made.number())?) };
     Ok(0)

@@ -61,16 +61,16 @@ pub unsafe fn sum<T: Number>(numbers: *mut T, count: c_long) -> CallResult<()> {
              null and aligned"
         ))
     };
-    let count = usize::try_from(count).map_err(|_| wrong())?;
-    if count > 0 && (numbers.is_null() || !numbers.is_aligned()) {
-        return Err(wrong());
-    }
+    let is_there = |count: &usize| *count == 0 || (!numbers.is_null() && numbers.is_aligned());
+    let count = usize::try_from(count).ok().filter(is_there).ok_or_else(wrong);
+    let team = team::current()?;
+    let count = team::or_fail_round(count)?;
     let mut own = Vec::new();
     if count > 0 {
         // SAFETY: it is not null, and the caller guarantees `count` numbers.
         own.extend_from_slice(unsafe { std::slice::from_raw_parts(numbers, count) });
     }
-    team::team_result(team::current()?.reduce(Reduction::Sum, &mut own))?;
+    team::team_result(team.reduce(Reduction::Sum, &mut own))?;
     // SAFETY: as many numbers were read from there.
     unsafe { std::ptr::copy_nonoverlapping(own.as_ptr(), numbers, own.len()) };
     Ok(())

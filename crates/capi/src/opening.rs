@@ -4,7 +4,9 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 
 use libc::{c_char, c_int, mode_t};
-use pario::{Cluster, Error, Failure, FileKind, FilePath, JobFiles, Mode, SharedFile};
+use pario::{
+    Cluster, Error, Failure, FileKind, FilePath, JobFiles, Mode, SharedFile, SharedOpenOptions,
+};
 
 use crate::descriptors::{self, DescriptorEntry, FileHandle};
 use crate::errors::{CallResult, EPFSLNDELAY, ErrnoContext, ErrnoError, IntoCallResult};
@@ -70,7 +72,9 @@ pub fn open_directory(path: String, flags: c_int) -> CallResult<c_int> {
         return Err(ErrnoError::new(libc::EISDIR, format!("{path}: {why}")));
     }
     let flags = flags & (libc::O_ACCMODE | libc::O_DIRECTORY);
-    descriptors::add(DescriptorEntry::directory(path, flags, process.files.clone()))
+    let placeholder = descriptors::reserve(&path)?;
+    let entry = DescriptorEntry::directory(path, flags, process.files.clone());
+    Ok(descriptors::add(placeholder, entry))
 }
 
 /// Implements `gopen`: a collective open of a shared file, under any name.
@@ -83,10 +87,32 @@ pub unsafe fn open_collective(
     io_mode: c_int,
     mode: mode_t,
 ) -> CallResult<c_int> {
+    let files = process::current()?.files.clone();
     // SAFETY: the caller guarantees it.
-    let path = names::path(&unsafe { names::from_c(name) }?)?;
+    let name = unsafe { names::from_c(name) };
+    let (path, io_mode) = or_fail_open(&files, checked_arguments(name, flags, io_mode))?;
+    open_shared(path, flags, mode, files, io_mode, false)
+}
+
+/// Checks the arguments of a collective open.
+fn checked_arguments(
+    name: CallResult<String>,
+    flags: c_int,
+    io_mode: c_int,
+) -> CallResult<(String, Mode)> {
+    let path = names::path(&name?)?;
     let io_mode = mode_of(io_mode)?;
-    open_shared(path, flags, mode, process::current()?.files.clone(), io_mode, false)
+    check_flags(&path, flags, false)?;
+    Ok((path, io_mode))
+}
+
+/// Returns the arguments of a collective open. If this process cannot make it, the open fails on all
+/// processes, with its rank and the reason.
+fn or_fail_open<T>(files: &JobFiles, prepared: CallResult<T>) -> CallResult<T> {
+    if let Err(failed) = &prepared {
+        drop(files.fail_call(&failed.cause()));
+    }
+    prepared
 }
 
 /// Implements `_pfslib_open`: a shared file of `size` processes, of which this is `rank`;
@@ -104,15 +130,21 @@ pub unsafe fn open_subgroup(
     is_collective: bool,
 ) -> CallResult<c_int> {
     // SAFETY: the caller guarantees it.
-    let path = names::path(&unsafe { names::from_c(name) }?)?;
-    let io_mode = if is_collective { mode_of(io_mode)? } else { Mode::Unix };
+    let name = unsafe { names::from_c(name) };
     let (Ok(size_known), Ok(rank_known)) = (u32::try_from(size), u32::try_from(rank)) else {
         return Err(ErrnoError::invalid(format!(
             "process {rank} of {size}: neither number may be negative"
         )));
     };
+    // Without a name, the processes that share the file cannot be told.
+    let path = names::path(&name?)?;
     let files = process::current()?.subgroup_files(&path, size_known, rank_known)?;
-    open_shared(path, flags, mode, files, io_mode, !is_collective)
+    if !is_collective {
+        return open_shared(path, flags, mode, files, Mode::Unix, true);
+    }
+    let checked = checked_arguments(Ok(path.clone()), flags, io_mode);
+    let (_, io_mode) = or_fail_open(&files, checked)?;
+    open_shared(path, flags, mode, files, io_mode, false)
 }
 
 /// Returns the mode with a number.
@@ -126,15 +158,19 @@ pub fn mode_of(number: c_int) -> CallResult<Mode> {
 /// Opens the file of a descriptor once more, collectively, with the descriptor's access.
 pub fn reopen_collective(open: &DescriptorEntry) -> CallResult<SharedFile> {
     let flags = open.flags & (libc::O_ACCMODE | libc::O_APPEND);
-    open_in_cluster(&open.path, flags, 0, &open.files, Mode::Unix).in_call(ErrnoContext::Open)
+    let options = options_of(flags, 0, &open.files, Mode::Unix);
+    options.and_then(|options| options.open(&open.path)).in_call(ErrnoContext::Open)
 }
 
 /// Opens the file of a descriptor once more, with the descriptor's access, by the processes and in
 /// the mode of a handle.
 pub fn reopen(open: &DescriptorEntry, like: &FileHandle) -> Result<SharedFile, Error> {
-    let appends = if like.is_single { 0 } else { libc::O_APPEND };
-    let flags = open.flags & (libc::O_ACCMODE | appends);
-    open_in_cluster(&open.path, flags, 0, like.file.files(), like.file.mode())
+    let flags = open.flags & (libc::O_ACCMODE | libc::O_APPEND);
+    let options = options_of(flags, 0, like.file.files(), like.file.mode())?;
+    match like.is_single {
+        true => options.open_first_of(&open.files, &open.path),
+        false => options.open(&open.path),
+    }
 }
 
 fn open_shared(
@@ -146,18 +182,30 @@ fn open_shared(
     is_single: bool,
 ) -> CallResult<c_int> {
     check_flags(&path, flags, is_single)?;
+    let placeholder = match is_single {
+        true => descriptors::reserve(&path)?,
+        false => or_fail_open(&files, descriptors::reserve(&path))?,
+    };
     let openers = if is_single { process::current()?.single_files.clone() } else { files.clone() };
     let mode = mode & !umask();
-    let open = || match flags & libc::O_TMPFILE == libc::O_TMPFILE {
-        true => open_unnamed(&path, flags, mode, &openers, io_mode),
-        false => open_in_cluster(&path, flags, mode, &openers, io_mode),
+    let open = || {
+        let options = options_of(flags, mode, &openers, io_mode)?;
+        match is_single {
+            true if flags & libc::O_TMPFILE == libc::O_TMPFILE => {
+                open_unnamed(&path, flags, mode, &openers, io_mode)
+            }
+            // The first open of the job counts.
+            true => options.open_first_of(&files, &path),
+            false => options.open(&path),
+        }
     };
     // The open may connect to the home node of the file, which starts threads. It waits for another
     // process for two seconds at most.
     let file = if is_single { process::with_signals_blocked(open) } else { open() };
     let file = file.in_call(ErrnoContext::Open);
     let file = Arc::new(file.map_err(|failed| names::with_put_hint(failed, &path))?);
-    descriptors::add(DescriptorEntry::new(path, flags, files, FileHandle { file, is_single }))
+    let entry = DescriptorEntry::new(path, flags, files, FileHandle { file, is_single });
+    Ok(descriptors::add(placeholder, entry))
 }
 
 fn check_flags(path: &str, flags: c_int, is_single: bool) -> CallResult<()> {
@@ -192,20 +240,20 @@ fn check_flags(path: &str, flags: c_int, is_single: bool) -> CallResult<()> {
     Ok(())
 }
 
-fn open_in_cluster(
-    path: &str,
+/// Returns the options that the flags of `open` mean.
+fn options_of(
     flags: c_int,
     mode: mode_t,
     files: &JobFiles,
     io_mode: Mode,
-) -> Result<SharedFile, Error> {
+) -> Result<SharedOpenOptions<'_>, Error> {
     let access = flags & libc::O_ACCMODE;
     let is = |flag: c_int| flags & flag != 0;
     let is_new = is(libc::O_CREAT) && is(libc::O_EXCL);
     let options = files.options(io_mode);
     let options =
         if is(libc::O_CREAT) { striping::with_default(options, files.cluster())? } else { options };
-    options
+    Ok(options
         .read(access != libc::O_WRONLY)
         .write(access != libc::O_RDONLY)
         .create(is(libc::O_CREAT))
@@ -213,8 +261,7 @@ fn open_in_cluster(
         .create_parents(is(libc::O_CREAT))
         .truncate(is(libc::O_TRUNC))
         .append(is(libc::O_APPEND))
-        .permissions(mode & 0o7777)
-        .open(path)
+        .permissions(mode & 0o7777))
 }
 
 /// Creates a file in a directory and removes its name: implements O_TMPFILE. The file is gone when
@@ -235,7 +282,7 @@ fn open_unnamed(
     let path = format!("{}/.unnamed-{number:016x}", directory.trim_end_matches('/'));
     let access = flags & (libc::O_ACCMODE | libc::O_APPEND | libc::O_SYNC);
     let options = libc::O_CREAT | libc::O_EXCL;
-    let file = open_in_cluster(&path, access | options, mode, files, io_mode)?;
+    let file = options_of(access | options, mode, files, io_mode)?.open(&path)?;
     cluster.remove(&path)?;
     Ok(file)
 }

@@ -77,27 +77,26 @@ forms! {
     iread, _iread(fd: c_int, buffer: *mut c_void, bytes: c_uint) -> c_long {
         // SAFETY: the caller guarantees `bytes` bytes, and leaves them alone until the request is
         // over.
-        unsafe { CallerBuffers::single(buffer, bytes as usize) }.and_then(|to| start(fd, to, false))
+        start(fd, unsafe { CallerBuffers::single(buffer, bytes as usize) }, false)
     } then c_long { Ok }
 
     /// Starts a write. Returns the request's id.
     iwrite, _iwrite(fd: c_int, buffer: *const c_void, bytes: c_uint) -> c_long {
         // SAFETY: the caller guarantees `bytes` bytes, and leaves them alone until the request is
         // over.
-        unsafe { CallerBuffers::single(buffer.cast_mut(), bytes as usize) }
-            .and_then(|from| start(fd, from, true))
+        start(fd, unsafe { CallerBuffers::single(buffer.cast_mut(), bytes as usize) }, true)
     } then c_long { Ok }
 
     /// Starts a read into several buffers. Returns the request's id.
     ireadv, _ireadv(fd: c_int, pieces: *const iovec, count: c_int) -> c_long {
         // SAFETY: the caller guarantees `count` buffers.
-        unsafe { CallerBuffers::vectored(pieces, count) }.and_then(|to| start(fd, to, false))
+        start(fd, unsafe { CallerBuffers::vectored(pieces, count) }, false)
     } then c_long { Ok }
 
     /// Starts a write of several buffers. Returns the request's id.
     iwritev, _iwritev(fd: c_int, pieces: *const iovec, count: c_int) -> c_long {
         // SAFETY: the caller guarantees `count` buffers.
-        unsafe { CallerBuffers::vectored(pieces, count) }.and_then(|from| start(fd, from, true))
+        start(fd, unsafe { CallerBuffers::vectored(pieces, count) }, true)
     } then c_long { Ok }
 
     /// Returns 1 and frees the id if the request is over, otherwise 0.
@@ -256,15 +255,16 @@ unsafe fn transfer_one(
     is_write: bool,
 ) -> CallResult<c_long> {
     // SAFETY: the caller guarantees that many bytes.
-    let pieces = unsafe { CallerBuffers::single(memory, len as usize) }?;
+    let pieces = unsafe { CallerBuffers::single(memory, len as usize) };
     let Some(open) = descriptors::find(fd)? else {
+        drop(pieces?);
         // SAFETY: the caller guarantees that many bytes.
         let moved = unsafe { plain_files::transfer(fd, memory, len as usize, is_write) };
         return plain_files::with_pfslib_errno(moved).and_then(long);
     };
-    requests::check_limit()?;
+    let pieces = requests::check_limit().and(pieces);
     let moved =
-        if is_write { shared_io::write(&open, &pieces) } else { shared_io::read(&open, pieces) };
+        if is_write { shared_io::write(&open, pieces) } else { shared_io::read(&open, pieces) };
     moved.and_then(long)
 }
 
@@ -275,15 +275,16 @@ unsafe fn transfer_vectored(
     is_write: bool,
 ) -> CallResult<c_long> {
     // SAFETY: the caller guarantees `count` buffers.
-    let pieces = unsafe { CallerBuffers::vectored(list, count) }?;
+    let pieces = unsafe { CallerBuffers::vectored(list, count) };
     let Some(open) = descriptors::find(fd)? else {
+        drop(pieces?);
         // SAFETY: as above.
         let moved = unsafe { plain_files::transfer_vectored(fd, list, count, is_write) };
         return plain_files::with_pfslib_errno(moved).and_then(long);
     };
-    requests::check_limit()?;
+    let pieces = requests::check_limit().and(pieces);
     let moved =
-        if is_write { shared_io::write(&open, &pieces) } else { shared_io::read(&open, pieces) };
+        if is_write { shared_io::write(&open, pieces) } else { shared_io::read(&open, pieces) };
     moved.and_then(long)
 }
 
@@ -304,9 +305,11 @@ fn check_all(moved: c_long, wanted: i64) -> CallResult<()> {
 }
 
 /// Starts a request. On a plain descriptor it is complete at once.
-fn start(fd: c_int, mut pieces: CallerBuffers, is_write: bool) -> CallResult<c_long> {
-    requests::start(fd, || {
+fn start(fd: c_int, pieces: CallResult<CallerBuffers>, is_write: bool) -> CallResult<c_long> {
+    let slot = requests::reserve().map_err(|failed| shared_io::fail_start(fd, failed))?;
+    requests::start(slot, fd, || {
         let Some(open) = descriptors::find(fd)? else {
+            let mut pieces = pieces?;
             let moved = if is_write {
                 let bytes = pieces.gather();
                 // SAFETY: `bytes` is a valid slice, and it is only read.
@@ -346,7 +349,9 @@ fn iomode_of(fd: c_int) -> CallResult<c_long> {
 
 fn set_iomode(fd: c_int, io_mode: c_int) -> CallResult<c_long> {
     let open = descriptors::require(fd)?;
-    shared_io::set_mode(&open, opening::mode_of(io_mode)?)?;
+    let io_mode =
+        opening::mode_of(io_mode).inspect_err(|failed| shared_io::fail_set_mode(&open, failed))?;
+    shared_io::set_mode(&open, io_mode)?;
     Ok(0)
 }
 

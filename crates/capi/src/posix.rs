@@ -58,7 +58,7 @@ pub unsafe extern "C" fn pario_read(fd: c_int, buffer: *mut c_void, bytes: size_
     return_errno(|| match descriptors::find(fd)? {
         Some(open) => {
             // SAFETY: the caller guarantees it.
-            let to = unsafe { CallerBuffers::single(buffer, bytes) }?;
+            let to = unsafe { CallerBuffers::single(buffer, bytes) };
             shared_io::read(&open, to).and_then(size)
         }
         // SAFETY: the caller guarantees it.
@@ -76,8 +76,8 @@ pub unsafe extern "C" fn pario_write(fd: c_int, buffer: *const c_void, bytes: si
     return_errno(|| match descriptors::find(fd)? {
         Some(open) => {
             // SAFETY: the caller guarantees it.
-            let from = unsafe { CallerBuffers::single(buffer, bytes) }?;
-            shared_io::write(&open, &from).and_then(size)
+            let from = unsafe { CallerBuffers::single(buffer, bytes) };
+            shared_io::write(&open, from).and_then(size)
         }
         // SAFETY: the caller guarantees it.
         None => unsafe { plain_files::transfer(fd, buffer, bytes, true) }.and_then(size),
@@ -93,8 +93,8 @@ pub unsafe extern "C" fn pario_readv(fd: c_int, pieces: *const iovec, count: c_i
     return_errno(|| match descriptors::find(fd)? {
         Some(open) => {
             // SAFETY: the caller guarantees it.
-            shared_io::read(&open, unsafe { CallerBuffers::vectored(pieces, count) }?)
-                .and_then(size)
+            let to = unsafe { CallerBuffers::vectored(pieces, count) };
+            shared_io::read(&open, to).and_then(size)
         }
         // SAFETY: the caller guarantees it.
         None => unsafe { plain_files::transfer_vectored(fd, pieces, count, false) }.and_then(size),
@@ -110,8 +110,8 @@ pub unsafe extern "C" fn pario_writev(fd: c_int, pieces: *const iovec, count: c_
     return_errno(|| match descriptors::find(fd)? {
         Some(open) => {
             // SAFETY: the caller guarantees it.
-            shared_io::write(&open, &unsafe { CallerBuffers::vectored(pieces, count) }?)
-                .and_then(size)
+            let from = unsafe { CallerBuffers::vectored(pieces, count) };
+            shared_io::write(&open, from).and_then(size)
         }
         // SAFETY: the caller guarantees it.
         None => unsafe { plain_files::transfer_vectored(fd, pieces, count, true) }.and_then(size),
@@ -194,7 +194,7 @@ pub extern "C" fn pario_ftruncate(fd: c_int, len: off_t) -> c_int {
         let len = u64::try_from(len).map_err(|_| negative(&open, "length", len))?;
         shared_io::check_access(&open, true)
             .map_err(|failed| ErrnoError::new(libc::EINVAL, failed.text))?;
-        open.file()?.file().set_len(len).in_call(ErrnoContext::Other).map(|()| 0)
+        open.file()?.set_len(len).in_call(ErrnoContext::Other).map(|()| 0)
     })
 }
 

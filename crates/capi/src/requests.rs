@@ -51,10 +51,18 @@ struct RequestTable {
 
 static TABLE: Mutex<Option<RequestTable>> = Mutex::new(None);
 
-/// Starts a request and returns its id. Fails at the limit, before anything is started.
-pub fn start(fd: c_int, start: impl FnOnce() -> CallResult<StartedIo>) -> CallResult<c_long> {
+/// Reserves a slot for a request. Fails at the limit, before anything is started.
+pub fn reserve() -> CallResult<RequestSlot> {
     process::check_fork()?;
-    let reserved = RequestSlot::new()?;
+    RequestSlot::new()
+}
+
+/// Starts a request in a reserved slot and returns its id.
+pub fn start(
+    reserved: RequestSlot,
+    fd: c_int,
+    start: impl FnOnce() -> CallResult<StartedIo>,
+) -> CallResult<c_long> {
     let started = Mutex::new(Some(start()?));
     let mut table = TABLE.lock();
     let table = table.get_or_insert_default();
@@ -168,7 +176,8 @@ fn limit() -> CallResult<usize> {
 }
 
 /// A slot for a request that is being started.
-struct RequestSlot {
+#[derive(Debug)]
+pub struct RequestSlot {
     is_used: bool,
 }
 

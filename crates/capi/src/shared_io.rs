@@ -4,13 +4,44 @@ use std::io::SeekFrom;
 use std::sync::Arc;
 
 use libc::{c_int, off_t};
-use pario::{CollectiveError, Error, Failure, Mode, SharedFile};
+use pario::{CallKind, CollectiveError, Error, Failure, Mode, SharedFile};
 
 use crate::buffers::CallerBuffers;
-use crate::descriptors::{DescriptorEntry, FileHandle};
+use crate::descriptors::{self, DescriptorEntry, FileHandle};
 use crate::errors::{CallResult, ErrnoContext, ErrnoError, IntoCallResult};
 use crate::opening;
 use crate::requests::StartedIo;
+
+/// Returns what a process has prepared for a call of a kind. If it cannot make the call, and the mode
+/// makes the call collective, the call fails on all processes, with its rank and the reason.
+pub fn or_fail_call<T>(
+    open: &DescriptorEntry,
+    kind: CallKind,
+    prepared: CallResult<T>,
+) -> CallResult<T> {
+    if let (Err(failed), Ok(file)) = (&prepared, open.file()) {
+        file.fail_call(kind, &failed.cause());
+    }
+    prepared
+}
+
+/// As [`or_fail_call`], for a transfer that is started: does not wait for the other processes.
+fn or_fail_start<T>(open: &DescriptorEntry, prepared: CallResult<T>) -> CallResult<T> {
+    if let (Err(failed), Ok(file)) = (&prepared, open.file()) {
+        open.start_request(|| file.start_failed_transfer(&failed.cause()));
+    }
+    prepared
+}
+
+/// Fails a change of the mode on all processes, because this one cannot make it.
+pub fn fail_set_mode(open: &DescriptorEntry, failed: &ErrnoError) {
+    match open.handle() {
+        // The other processes open the file together first.
+        Ok(FileHandle { is_single: true, .. }) => drop(open.files.fail_call(&failed.cause())),
+        Ok(FileHandle { file, .. }) => file.fail_call(CallKind::SetMode, &failed.cause()),
+        Err(_) => {}
+    }
+}
 
 /// Sets the mode, collectively. Pointers stay: processes with private pointers must be at the same
 /// position when they begin to share one.
@@ -68,7 +99,8 @@ pub fn seek(open: &DescriptorEntry, offset: off_t, whence: c_int) -> CallResult<
         impossible(format!(
             "{path}: lseek to offset {offset} with whence {whence} is not a position in a file"
         ))
-    })?;
+    });
+    let seek = or_fail_call(open, CallKind::Seek, seek)?;
     let at = open.file()?.seek(seek).map_err(|error| match error {
         Error::Invalid { text } => impossible(text),
         error => ErrnoError::from_error(&error, ErrnoContext::Other),
@@ -102,15 +134,15 @@ fn beyond_offsets(open: &DescriptorEntry, at: u64) -> ErrnoError {
 }
 
 /// Reads at the position that the mode gives.
-pub fn read(open: &DescriptorEntry, mut to: CallerBuffers) -> CallResult<usize> {
-    check_access(open, false)?;
+pub fn read(open: &DescriptorEntry, to: CallResult<CallerBuffers>) -> CallResult<usize> {
+    let mut to = or_fail_call(open, CallKind::Transfer, checked(open, to, false))?;
     let file = open.file()?;
     to.fill(|bytes| file.read(bytes)).in_call(ErrnoContext::Transfer)
 }
 
 /// Writes everything at the position that the mode gives.
-pub fn write(open: &DescriptorEntry, from: &CallerBuffers) -> CallResult<usize> {
-    check_access(open, true)?;
+pub fn write(open: &DescriptorEntry, from: CallResult<CallerBuffers>) -> CallResult<usize> {
+    let from = or_fail_call(open, CallKind::Transfer, checked(open, from, true))?;
     let file = open.file()?;
     file.write(&from.gather()).in_call(ErrnoContext::Transfer)?;
     if open.flags & (libc::O_SYNC | libc::O_DSYNC) != 0 {
@@ -120,8 +152,8 @@ pub fn write(open: &DescriptorEntry, from: &CallerBuffers) -> CallResult<usize> 
 }
 
 /// Starts a read at the position that the mode gives.
-pub fn start_read(open: &DescriptorEntry, to: CallerBuffers) -> CallResult<StartedIo> {
-    check_access(open, false)?;
+pub fn start_read(open: &DescriptorEntry, to: CallResult<CallerBuffers>) -> CallResult<StartedIo> {
+    let to = or_fail_start(open, checked(open, to, false))?;
     let file = open.file()?;
     let started = open.start_request(|| match to.as_single() {
         // SAFETY: the creator of the buffers guarantees the memory and leaves it alone.
@@ -132,11 +164,31 @@ pub fn start_read(open: &DescriptorEntry, to: CallerBuffers) -> CallResult<Start
 }
 
 /// Starts a write at the position that the mode gives.
-pub fn start_write(open: &DescriptorEntry, from: CallerBuffers) -> CallResult<StartedIo> {
-    check_access(open, true)?;
+pub fn start_write(
+    open: &DescriptorEntry,
+    from: CallResult<CallerBuffers>,
+) -> CallResult<StartedIo> {
+    let from = or_fail_start(open, checked(open, from, true))?;
     let file = open.file()?;
     let started = open.start_request(|| file.start_write(from));
     started.map(StartedIo::Write).in_call(ErrnoContext::Transfer)
+}
+
+/// Returns the buffers of a transfer, if the file was opened for it.
+fn checked(
+    open: &DescriptorEntry,
+    buffers: CallResult<CallerBuffers>,
+    is_write: bool,
+) -> CallResult<CallerBuffers> {
+    check_access(open, is_write).and(buffers)
+}
+
+/// Fails a started transfer on all processes, because this one cannot start it.
+pub fn fail_start(fd: c_int, failed: ErrnoError) -> ErrnoError {
+    if let Ok(Some(open)) = descriptors::find(fd) {
+        let _: CallResult<()> = or_fail_start(&open, Err(failed.clone()));
+    }
+    failed
 }
 
 /// Fails if the file was not opened for the access.

@@ -104,9 +104,10 @@ pub fn errno_of(error: &TeamError) -> c_int {
     match error {
         TeamError::Lost { .. } | TeamError::Left { .. } => libc::ECONNABORTED,
         TeamError::Missing { .. } => libc::ETIMEDOUT,
-        TeamError::Disagree { .. } | TeamError::GroupDisagree { .. } | TeamError::Invalid(_) => {
-            libc::EINVAL
-        }
+        TeamError::Disagree { .. }
+        | TeamError::GroupDisagree { .. }
+        | TeamError::RankFailed { .. }
+        | TeamError::Invalid(_) => libc::EINVAL,
         TeamError::Memory(_) => libc::ENOMEM,
         _ => libc::EIO,
     }
@@ -150,6 +151,18 @@ fn join(job: &Job) -> CallResult<Team> {
 /// Converts a result of the team to the result of a call.
 pub fn team_result<T>(result: Result<T, TeamError>) -> CallResult<T> {
     result.map_err(Error::from).in_call(ErrnoContext::Other)
+}
+
+/// Returns what a process has prepared for a collective call of the team. If it cannot make the call,
+/// the call fails on all processes, with its rank and the reason. A call that may be the first one of
+/// a process joins the team before.
+pub fn or_fail_round<T>(prepared: CallResult<T>) -> CallResult<T> {
+    if let Err(failed) = &prepared
+        && let Some(team) = joined()
+    {
+        drop(team.fail_call(&failed.cause()));
+    }
+    prepared
 }
 
 /// Exchanges argument errors before a collective call: fails on every rank if any rank has an

@@ -20,7 +20,7 @@ use crate::address::{self, ClusterPlace};
 use crate::connection::{Client, Connection, Watch, strange};
 use crate::error::Error;
 use crate::host::{DEFAULT_PORT, HostAndPort, not_an_address, own_name};
-use crate::job::JobCalls;
+use crate::job::{IssuedByFile, JobCalls};
 use crate::key;
 use crate::running::{RunningNode, running_nodes};
 
@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     short_cut: bool,
     /// The collective calls of this process, by job.
     jobs: Mutex<HashMap<String, Arc<Mutex<JobCalls>>>>,
+    /// The accesses of this process to shared files.
+    pub(crate) issued: IssuedByFile,
     /// The counters of this process for its short-cut accesses, by node.
     traffic: Mutex<HashMap<usize, Arc<crate::file::TrafficTable>>>,
     /// The number of waits for locks that this process has started.
@@ -358,6 +360,7 @@ impl Cluster {
             map: RwLock::new(map),
             short_cut,
             jobs: Mutex::default(),
+            issued: IssuedByFile::default(),
             traffic: Mutex::default(),
             lock_waits: AtomicU64::new(0),
             openers: crate::file::atomic::Openers::default(),

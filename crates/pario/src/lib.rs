@@ -87,7 +87,7 @@ pub use names::RightsChanged;
 pub use open::OpenOptions;
 pub use pario_operation as operation;
 pub use pario_proto::{
-    Access, CollectiveError, DEFAULT_UNIT_BYTES, DiskId, ExtentIndex, ExtentMeasure,
+    Access, CallKind, CollectiveError, DEFAULT_UNIT_BYTES, DiskId, ExtentIndex, ExtentMeasure,
     ExtentPlacement, Failure, FileKind, FilePath, FileRecord, JOB_SIZE_LIMIT, Layout, LockKind,
     Member, Mode, PathError, Removal, SubfileIndex, SubfileMeasure,
 };

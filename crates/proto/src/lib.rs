@@ -61,8 +61,8 @@ pub use cluster::grant::{
 };
 pub use cluster::job::{
     CollectiveOpen, CreationOptions, JOB_NAME_LIMIT_BYTES, JOB_SIZE_LIMIT, JobCall, JobMemoryId,
-    Member, ProcessName, SharedCall, SharedFileId, SharedRequest, TableLocation, TeamCall,
-    TeamPlace,
+    JobOpenCall, Member, ProcessName, SharedCall, SharedFileId, SharedRequest, TableLocation,
+    TeamCall, TeamPlace,
 };
 pub use cluster::job_status::{
     JobStatus, LastCall, MissingRank, SharedFileStatus, WaitStatus, WaitTarget,
@@ -105,12 +105,14 @@ pub use layout::striped::{
     SubfileRun, SubfileRuns,
 };
 pub use layout::tiles::{ExtentPlacement, OutsideError, Tiles, TilesError, WindowTiles};
-pub use modes::call::{Call, CallOutcome, Disagreement, OPEN_REPLY_LIMIT_BYTES, RankList};
+pub use modes::call::{
+    Call, CallOutcome, Disagreement, FAILED_CALL_LIMIT_BYTES, OPEN_REPLY_LIMIT_BYTES, RankList,
+};
 pub use modes::collective_error::CollectiveError;
 pub use modes::coordination_table::{
     BroadcastChunk, CallArrival, CoordinationTable, RecordedCall, TableWait,
 };
-pub use modes::course::{Course, RoundDecision};
+pub use modes::course::{Course, RoundDecision, check_failed};
 pub use modes::mode::{AccessOrder, Axes, CallKind, Mode, Pointer, UnknownMode, View};
 pub use modes::position::{
     AccessRange, Interleaved, OFFSET_LIMIT, OutOfRange, Position, Seek, Transfer,

@@ -14,7 +14,7 @@ use pario_net::{SharedMemory, SpaceId};
 use pario_proto::{
     BytesClaim, BytesUse, Call, CallOutcome, CollectiveError, Disagreement, Failure, FilePath,
     JOB_NAME_LIMIT_BYTES, JOB_SIZE_LIMIT, JobMemoryId, Member, Mode, Opened, SharedCall,
-    SharedFileId, TableLocation,
+    SharedFileId, TableLocation, check_failed,
 };
 use parking_lot::Mutex;
 
@@ -478,6 +478,13 @@ fn decide<J>(name: &str, job: &mut Job<J>) -> Vec<JobAction<J>> {
                 actions.push(JobAction::Fail(caller, failure(&call, error)));
             }
             RoundResult::Complete(round)
+                if let Err(error) = check_failed(round.calls.iter().map(|(call, _)| call)) =>
+            {
+                for (call, caller) in round.calls {
+                    actions.push(JobAction::Fail(caller, failure(&call, error.clone())));
+                }
+            }
+            RoundResult::Complete(round)
                 if round.calls.iter().all(|(call, _)| *call == round.calls[0].0) =>
             {
                 let callers = round.calls.into_iter().map(|(_, caller)| caller);
@@ -506,7 +513,8 @@ pub fn check_job_name(job: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn check_member(member: &Member) -> Result<(), String> {
+/// Checks a process of a job.
+pub fn check_member(member: &Member) -> Result<(), String> {
     let Member { job, size, rank } = member;
     check_job_name(job)?;
     if *size == 0 || *size > JOB_SIZE_LIMIT {

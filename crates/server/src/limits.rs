@@ -40,6 +40,8 @@ pub enum Resource {
     TrafficTables,
     /// Openers of files whose accesses are atomic, at the home nodes of the files.
     AtomicOpeners,
+    /// Files that processes of jobs have opened one by one.
+    JobOpens,
 }
 
 /// The limits of one resource.
@@ -54,7 +56,7 @@ pub struct ResourceLimit {
 }
 
 /// All resources, in the order of their declaration.
-pub const RESOURCES: [Resource; 12] = [
+pub const RESOURCES: [Resource; 13] = [
     Resource::Sessions,
     Resource::Handles,
     Resource::Waits,
@@ -67,6 +69,7 @@ pub const RESOURCES: [Resource; 12] = [
     Resource::TeamRendezvous,
     Resource::TrafficTables,
     Resource::AtomicOpeners,
+    Resource::JobOpens,
 ];
 
 /// The bytes of replies that one user may leave unread, over all its clients. The node disconnects a
@@ -95,6 +98,7 @@ impl Resource {
             Resource::TeamRendezvous => (256, 4_096, 64),
             Resource::TrafficTables => (1_024, 8_192, 256),
             Resource::AtomicOpeners => (16_384, 262_144, 16_384),
+            Resource::JobOpens => (16_384, 262_144, 16_384),
         };
         ResourceLimit { per_user, total, reserve }
     }
@@ -105,7 +109,7 @@ impl Resource {
             Resource::Sessions | Resource::TrafficTables => {
                 "end some of the processes that are connected"
             }
-            Resource::Handles | Resource::AtomicOpeners => "close some files",
+            Resource::Handles | Resource::AtomicOpeners | Resource::JobOpens => "close some files",
             Resource::Waits => "wait for some of the calls that are under way",
             Resource::Locks => "unlock some ranges, or lock longer ones",
             Resource::Jobs | Resource::TeamRendezvous => "end some jobs",
@@ -136,6 +140,7 @@ impl fmt::Display for Resource {
             Resource::TeamRendezvous => "jobs that look for their machines",
             Resource::TrafficTables => "clients whose short cut is counted",
             Resource::AtomicOpeners => "files open for atomic access",
+            Resource::JobOpens => "files opened one by one in jobs",
         })
     }
 }

@@ -46,6 +46,8 @@ pub enum CollectiveCall {
         /// How many there are.
         len: u64,
     },
+    /// A call that this rank cannot make. The bytes behind it say why.
+    Failed,
     /// A call unknown here: the processes run different programs.
     Unknown,
     /// A start of messaging.
@@ -68,6 +70,7 @@ impl CollectiveCall {
             Self::Callback => (7, 0, 0),
             Self::Array { kind, len, .. } => (8, kind, len),
             Self::Messaging => (10, 0, 0),
+            Self::Failed => (9, 0, 0),
             Self::Unknown => (0, 0, 0_u64),
         };
         let mut bytes = [0; CALL_BYTES];
@@ -109,6 +112,7 @@ impl CollectiveCall {
             7 => Self::Callback,
             8 => Self::Array { kind: detail, element: word(16), len: amount },
             10 => Self::Messaging,
+            9 => Self::Failed,
             _ => Self::Unknown,
         }
     }
@@ -145,6 +149,7 @@ impl fmt::Display for CollectiveCall {
                 write!(f, "a creation of an array of {len} numbers of type {kind}")
             }
             Self::Messaging => write!(f, "a start of messaging"),
+            Self::Failed => write!(f, "a call with invalid arguments"),
             Self::Unknown => write!(f, "a call that this version does not know"),
         }
     }
@@ -167,6 +172,7 @@ mod tests {
             CollectiveCall::Messaging,
             CollectiveCall::Array { kind: 4, element: 8, len: 1 << 50 },
             CollectiveCall::Array { kind: 0, element: u32::MAX, len: 3 },
+            CollectiveCall::Failed,
         ];
         for call in calls {
             assert_eq!(CollectiveCall::of_bytes(&call.to_bytes(7)), call);

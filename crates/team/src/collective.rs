@@ -88,6 +88,21 @@ impl Team {
         self.call(CollectiveCall::Barrier, &[]).map(drop)
     }
 
+    /// Takes part in the collective call that the other ranks make, with an error of this rank: the
+    /// call fails on all ranks, with this rank and the reason, and the next call works. Returns that
+    /// error.
+    ///
+    /// ```
+    /// # let team = pario_team::Team::meet("refused", 1, 0)?;
+    /// let error = team.fail_call("the input file is missing");
+    /// assert!(error.to_string().contains("rank 0 could not make the call: the input file"));
+    /// team.barrier()?;
+    /// # Ok::<(), pario_team::TeamError>(())
+    /// ```
+    pub fn fail_call(&self, why: &str) -> TeamError {
+        fail_round(self, why)
+    }
+
     /// Copies the bytes of one rank to all. All ranks give the same number of bytes.
     ///
     /// ```
@@ -184,6 +199,18 @@ impl CollectiveRounds for Team {
     }
 }
 
+/// Takes part in a round with an error of this rank, which the round returns to all.
+pub fn fail_round(rounds: &impl CollectiveRounds, why: &str) -> TeamError {
+    let mut len = why.len().min(rounds.slot_bytes());
+    while !why.is_char_boundary(len) {
+        len -= 1;
+    }
+    match rounds.round(CollectiveCall::Failed, &why.as_bytes()[..len]) {
+        Err(error) => error,
+        Ok(_) => TeamError::Invalid(why.to_owned()),
+    }
+}
+
 /// Copies the bytes of one rank to all.
 pub fn broadcast(
     rounds: &impl CollectiveRounds,
@@ -193,6 +220,8 @@ pub fn broadcast(
     let size = rounds.size();
     if root >= size {
         let what = format!("a broadcast from rank {root} is not possible: there are {size} ranks");
+        // The other ranks learn the reason.
+        drop(fail_round(rounds, &what));
         return Err(TeamError::Invalid(what));
     }
     let call = CollectiveCall::Broadcast { root, bytes: bytes.len() as u64 };

@@ -48,6 +48,16 @@ pub enum TeamError {
         /// Each rank of the group, and what it has called.
         calls: Vec<(u32, CollectiveCall)>,
     },
+    /// A rank could not make the call that the others have made.
+    #[error("job {job}: rank {rank} could not make the call: {why}")]
+    RankFailed {
+        /// The job.
+        job: String,
+        /// The rank.
+        rank: u32,
+        /// What was wrong there.
+        why: String,
+    },
     /// Not all have come.
     #[error(
         "job {job}: {missing} of {size} not here after {seconds} s; are all processes started?"
@@ -87,20 +97,23 @@ impl TeamError {
         match self {
             Self::Lost { .. } | Self::Left { .. } => io::ErrorKind::ConnectionAborted,
             Self::Missing { .. } => io::ErrorKind::TimedOut,
-            Self::Disagree { .. } | Self::GroupDisagree { .. } | Self::Invalid(_) => {
-                io::ErrorKind::InvalidInput
-            }
+            Self::Disagree { .. }
+            | Self::GroupDisagree { .. }
+            | Self::RankFailed { .. }
+            | Self::Invalid(_) => io::ErrorKind::InvalidInput,
             Self::Memory(_) => io::ErrorKind::OutOfMemory,
             Self::System(_) | Self::Callback { .. } => io::ErrorKind::Other,
         }
     }
 
-    /// Returns the rank that was lost, has left or whose callback failed, if the error names one.
+    /// Returns the rank that was lost, has left, or whose call or callback failed, if the error names
+    /// one.
     pub fn rank(&self) -> Option<u32> {
         match self {
-            Self::Lost { rank, .. } | Self::Left { rank, .. } | Self::Callback { rank, .. } => {
-                Some(*rank)
-            }
+            Self::Lost { rank, .. }
+            | Self::Left { rank, .. }
+            | Self::RankFailed { rank, .. }
+            | Self::Callback { rank, .. } => Some(*rank),
             _ => None,
         }
     }

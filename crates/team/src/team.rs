@@ -425,6 +425,14 @@ impl TeamState {
         self.board.write(round, call, bytes);
         self.board.complete_round().map_err(|missing| self.error(missing))?;
         let calls = || (0..self.member.size).map(|rank| self.board.call(round, rank));
+        if let Some(rank) = (0..)
+            .zip(calls())
+            .find_map(|(rank, call)| (call == CollectiveCall::Failed).then_some(rank))
+        {
+            let (_, why) = self.board.read_slot(rank, round);
+            let why = String::from_utf8_lossy(&why).into_owned();
+            return Err(TeamError::RankFailed { job: self.member.job.clone(), rank, why });
+        }
         if calls().all(|other| call.fits(other)) {
             return Ok(CompletedRound { shared: self, round, made });
         }

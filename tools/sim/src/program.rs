@@ -139,8 +139,9 @@ impl Plan {
         let mut agrees = true;
         if can_disagree && calls.len() > 1 && rng.u8(0..10) == 0 {
             let odd = rng.usize(0..calls.len());
-            let other = match rng.u8(0..4) {
-                0 => Call::Barrier,
+            let other = match rng.u8(0..5) {
+                0 => Call::failed(&reason_of(odd)),
+                4 => Call::Barrier,
                 1 => Call::Close,
                 2 => Call::Seek(Seek::Start(1 << 40)),
                 _ => Call::Transfer(Transfer::read(1 << 14)),
@@ -158,6 +159,11 @@ impl Plan {
         }
         agrees
     }
+}
+
+/// Why a rank could not make its call.
+pub fn reason_of(rank: usize) -> String {
+    format!("rank {rank} has no argument")
 }
 
 /// More bytes than the buffer of a table has.

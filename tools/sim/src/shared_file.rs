@@ -8,7 +8,7 @@ use pario_proto::{
 };
 
 use crate::model::{Expected, Pointers};
-use crate::program::{Plan, Step};
+use crate::program::{Plan, Step, reason_of};
 use crate::table_members::TableMembers;
 use crate::world::Ticket;
 
@@ -250,6 +250,10 @@ impl OpenedFile {
             }
             Err(CollectiveError::OutOfRange(_)) => Expected::Refused,
             Err(CollectiveError::Disagreement(_)) => Expected::Disagree,
+            Err(CollectiveError::RankFailed { rank, why }) => {
+                ensure!(*why == reason_of(*rank as usize), "rank {rank} did not say {why:?}");
+                Expected::Failed(*rank)
+            }
             Err(CollectiveError::WrongMode { .. }) => Expected::NotNow,
             Err(CollectiveError::NotPerformed { rank: by, .. }) => {
                 let number = self.round_of.get(&ticket.key()).context("it is no round")?;

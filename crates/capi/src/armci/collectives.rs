@@ -109,9 +109,11 @@ unsafe fn broadcast(scope: c_int, buffer: *mut c_void, len: c_int, root: c_int) 
     let Some(participants) = participants(scope)? else { return Ok(()) };
     let root = u32::try_from(root).map_err(|_| {
         ErrnoError::invalid(format!("process {root} does not exist: ranks start at 0"))
-    })?;
+    });
     // SAFETY: the caller guarantees it.
-    participants.broadcast(root, unsafe { caller_bytes_mut(buffer, byte_count(len)?)? })
+    let bytes = byte_count(len).and_then(|len| unsafe { caller_bytes_mut(buffer, len) });
+    let (root, bytes) = participants.or_fail(root.and_then(|root| Ok((root, bytes?))))?;
+    participants.broadcast(root, bytes)
 }
 
 /// Copies a buffer of one process to all processes.
@@ -182,8 +184,10 @@ pub unsafe extern "C" fn armci_msg_group_bcast_scope(
         // SAFETY: the caller guarantees it.
         unsafe {
             in_group(scope, group, |participants, group| {
-                let bytes = caller_bytes_mut(buffer, byte_count(len)?)?;
-                participants.broadcast(group.member(root)?, bytes)
+                let bytes = byte_count(len).and_then(|len| caller_bytes_mut(buffer, len));
+                let prepared = group.member(root).and_then(|root| Ok((root, bytes?)));
+                let (root, bytes) = participants.or_fail(prepared)?;
+                participants.broadcast(root, bytes)
             })
         }
     });
@@ -259,7 +263,7 @@ unsafe fn reduce<T: Number>(
 ) -> CallResult<()> {
     let Some(participants) = participants(scope)? else { return Ok(()) };
     // SAFETY: the caller guarantees it.
-    let (reduction, numbers) = unsafe { prepare(x, n, op)? };
+    let (reduction, numbers) = participants.or_fail(unsafe { prepare(x, n, op) })?;
     participants.reduce(reduction, numbers)
 }
 
@@ -302,7 +306,7 @@ macro_rules! operations {
             // SAFETY: the caller guarantees it.
             exit_on_error(stringify!($group), || unsafe {
                 in_group(SCOPE_ALL, group, |participants, _| {
-                    let (reduction, numbers) = prepare(x, n, op)?;
+                    let (reduction, numbers) = participants.or_fail(prepare(x, n, op))?;
                     participants.reduce(reduction, numbers)
                 })
             });
@@ -355,7 +359,7 @@ pub unsafe extern "C" fn armci_msg_group_gop_scope(
     exit_on_error("armci_msg_group_gop_scope", || unsafe {
         in_group(scope, group, |participants, _| {
             with_type!(r#type, T => {
-                let (reduction, numbers) = prepare(x.cast::<T>(), n, op)?;
+                let (reduction, numbers) = participants.or_fail(prepare(x.cast::<T>(), n, op))?;
                 participants.reduce(reduction, numbers)
             })
         })
@@ -376,7 +380,7 @@ unsafe fn reduce_to_first(
     let Some(participants) = participants(scope)? else { return Ok(()) };
     with_type!(number_type, T => {
         // SAFETY: the caller guarantees it.
-        let (reduction, own) = unsafe { prepare(x.cast::<T>(), n, op)? };
+        let (reduction, own) = participants.or_fail(unsafe { prepare(x.cast::<T>(), n, op) })?;
         let mut numbers = own.to_vec();
         participants.reduce(reduction, &mut numbers)?;
         if participants.is_first() {

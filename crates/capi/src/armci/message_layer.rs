@@ -273,6 +273,19 @@ impl ArmciGroup {
 }
 
 impl Participants {
+    /// Returns what this process has prepared for a collective call. If it cannot make the call, the
+    /// call fails on all that take part, with its rank and the reason.
+    pub fn or_fail<T>(&self, prepared: CallResult<T>) -> CallResult<T> {
+        if let Err(failed) = &prepared {
+            match self {
+                Self::All(team) => drop(team.fail_call(&failed.cause())),
+                Self::Some(group) => drop(group.fail_call(&failed.cause())),
+                Self::One => {}
+            }
+        }
+        prepared
+    }
+
     /// Waits until all are here.
     pub fn barrier(&self) -> CallResult<()> {
         team_result(match self {

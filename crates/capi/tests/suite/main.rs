@@ -9,6 +9,7 @@ mod errors;
 mod examples;
 mod fortran;
 mod headers;
+mod jobs;
 #[path = "../../../pario/tests/suite/namespaces/lab.rs"]
 #[allow(dead_code, reason = "the tests of another crate use more of it")]
 mod lab;

@@ -184,6 +184,7 @@ impl From<&CollectiveError> for ErrorKind {
     fn from(error: &CollectiveError) -> Self {
         match error {
             CollectiveError::Disagreement(_)
+            | CollectiveError::RankFailed { .. }
             | CollectiveError::WrongSize { .. }
             | CollectiveError::OutOfTurn { .. }
             | CollectiveError::WrongMode { .. } => Self::Mismatch,
@@ -201,7 +202,9 @@ impl From<&CollectiveError> for ErrorKind {
 impl From<&TeamError> for ErrorKind {
     fn from(error: &TeamError) -> Self {
         match error {
-            TeamError::Disagree { .. } | TeamError::GroupDisagree { .. } => Self::Mismatch,
+            TeamError::Disagree { .. }
+            | TeamError::GroupDisagree { .. }
+            | TeamError::RankFailed { .. } => Self::Mismatch,
             other => Self::from(other.kind()),
         }
     }

@@ -8,9 +8,9 @@ use pario_proto::{
     AccessRange, BytesUse, Call, CallOutcome, CollectiveError, Reply, Request, Seek, SharedCall,
     SharedFileId, SharedRequest, TableLocation, Transfer,
 };
-use parking_lot::Mutex;
 
 use super::files::{JobFiles, strange_answer};
+use super::range_claim::{ClaimSite, RangeClaim};
 use super::sequencer::{SequenceTicket, Sequencer};
 use super::table_member::TableMember;
 
@@ -27,8 +27,8 @@ pub(super) struct Coordination {
     table: Option<(TableLocation, OnceLock<TableMember>)>,
     /// Orders the accesses that one rank performs for all by their rounds.
     sequencer: Sequencer,
-    /// Held while this process holds claimed bytes; the number of its claims so far.
-    ranges: Mutex<u64>,
+    /// The claim of bytes that the accesses of this process share.
+    claim: RangeClaim,
 }
 
 /// A call whose outcome is pending.
@@ -70,7 +70,7 @@ impl Coordination {
             shared_file,
             table: table.map(|location| (location, OnceLock::new())),
             sequencer: Sequencer::default(),
-            ranges: Mutex::new(0),
+            claim: RangeClaim::default(),
         }
     }
 
@@ -167,11 +167,22 @@ impl Coordination {
                 read
             }
             PerformTask::AtTable { number, ticket } => {
+                // While earlier broadcasts are under way, the disks can already read for this one.
+                let mut ahead =
+                    (!ticket.is_next()).then(|| self.file.read_at(buffer, range.offset));
                 ticket.wait();
                 let table = self.table()?.ok_or_else(strange_answer)?;
                 let mut failed = None;
                 let given = table.broadcast_read(number, buffer, |from, piece| {
-                    self.file.read_at(piece, range.offset + from).map_err(|error| {
+                    let read = match &ahead {
+                        None => self.file.read_at(piece, range.offset + from),
+                        Some(Ok(count)) => {
+                            let from = usize::try_from(from).unwrap_or(usize::MAX);
+                            Ok(count.saturating_sub(from).min(piece.len()))
+                        }
+                        Some(Err(_)) => ahead.take().unwrap_or(Ok(0)),
+                    };
+                    read.map_err(|error| {
                         let why = error.to_string();
                         failed = Some(error);
                         why
@@ -226,9 +237,9 @@ impl Coordination {
                 written
             }
             PerformTask::AtTable { number, ticket } => {
+                let written = write();
                 ticket.wait();
                 let table = self.table()?.ok_or_else(strange_answer)?;
-                let written = write();
                 let done = written.as_ref().map(|()| range.len).map_err(ToString::to_string);
                 table.report_performed(number, &done).map_err(|error| self.error(error))?;
                 written
@@ -292,20 +303,15 @@ impl Coordination {
         what: impl FnOnce() -> Result<R, Error>,
     ) -> Result<R, Error> {
         let AccessRange { offset: from, len } = range;
+        // Accesses of this process are in order by themselves.
         if self.files.job().size() == 1 || len == 0 {
             return what();
         }
-        let mut ranges = self.ranges.lock();
-        if let Some(table) = self.table()? {
-            let done = table.with_range(BytesUse::new(from, len, is_write), what);
-            return done.map_err(|error| self.error(error))?;
+        let bytes = BytesUse::new(from, len, is_write);
+        match self.table()? {
+            Some(table) => self.claim.with(&TableClaim { coordination: self, table }, bytes, what),
+            None => self.claim.with(self, bytes, what),
         }
-        *ranges += 1;
-        let number = *ranges;
-        self.wait_reply(self.request(SharedCall::Lock { number, from, len, is_write })?)?;
-        let done = what();
-        self.notify(SharedCall::Unlock { number });
-        done
     }
 
     /// Closes the file: in a collective round, or without the other ranks.
@@ -389,6 +395,43 @@ impl Coordination {
     fn request(&self, call: SharedCall) -> Result<Waiting, Error> {
         let request = SharedRequest { shared_file: self.shared_file, call };
         self.files.start(Request::Shared(request))
+    }
+}
+
+/// Claims bytes at the table.
+struct TableClaim<'c> {
+    coordination: &'c Coordination,
+    table: &'c TableMember,
+}
+
+impl ClaimSite for TableClaim<'_> {
+    fn claim(&self, _number: u64, bytes: BytesUse) -> Result<(), Error> {
+        self.table.claim_range(bytes).map_err(|error| self.coordination.error(error))
+    }
+
+    fn widen(&self, bytes: BytesUse) -> bool {
+        self.table.widen_range(bytes)
+    }
+
+    fn release(&self, _number: u64) {
+        self.table.release_range();
+    }
+}
+
+/// Claims bytes by messages to the node.
+impl ClaimSite for Coordination {
+    fn claim(&self, number: u64, bytes: BytesUse) -> Result<(), Error> {
+        let BytesUse { from, to, is_write } = bytes;
+        let lock = SharedCall::Lock { number, from, len: to - from, is_write };
+        self.wait_reply(self.request(lock)?).map(drop)
+    }
+
+    fn widen(&self, _bytes: BytesUse) -> bool {
+        false
+    }
+
+    fn release(&self, number: u64) {
+        self.notify(SharedCall::Unlock { number });
     }
 }
 

@@ -115,6 +115,36 @@ impl JobFiles {
         }
     }
 
+    /// Takes part in the collective call of this kind that the other ranks make (an open, a barrier),
+    /// with an error of this rank: the call fails on all ranks, with this rank and the reason, and
+    /// the next one works. Returns that error.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// # let files = pario::Job::new("job", 1, 0)?.files(&cluster);
+    /// let error = files.fail_call("the parameter file is missing");
+    /// assert!(error.to_string().contains("rank 0 could not make the call"));
+    /// files.barrier()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fail_call(&self, why: &str) -> Error {
+        let call = Call::failed(why);
+        let failed = match self.round_at_table(&call) {
+            Err(error) => return error,
+            Ok(_) => JobCall::Failed(match call {
+                Call::Failed(why) => why,
+                _ => String::new(),
+            }),
+        };
+        match self.ask(failed) {
+            Err(error) => error,
+            Ok(_) => strange_answer(),
+        }
+    }
+
     /// Opens a file for reading and writing, together with all other ranks.
     pub fn open(&self, path: &str, mode: Mode) -> Result<SharedFile, Error> {
         self.options(mode).read(true).write(true).open(path)

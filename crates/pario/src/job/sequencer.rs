@@ -44,6 +44,11 @@ impl Sequencer {
 }
 
 impl SequenceTicket {
+    /// Whether all earlier tickets are finished.
+    pub fn is_next(&self) -> bool {
+        self.of.0.state.lock().next >= self.number
+    }
+
     /// Waits until all earlier tickets are finished.
     pub fn wait(&self) {
         let mut state = self.of.0.state.lock();

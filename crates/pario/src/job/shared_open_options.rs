@@ -30,6 +30,7 @@ pub struct SharedOpenOptions<'f> {
     files: &'f JobFiles,
     options: OpenOptions<'f>,
     mode: Mode,
+    is_create: bool,
     is_truncate: bool,
     is_append: bool,
 }
@@ -37,7 +38,7 @@ pub struct SharedOpenOptions<'f> {
 impl<'f> SharedOpenOptions<'f> {
     pub(super) fn new(files: &'f JobFiles, mode: Mode) -> Self {
         let options = files.cluster.options();
-        Self { files, options, mode, is_truncate: false, is_append: false }
+        Self { files, options, mode, is_create: false, is_truncate: false, is_append: false }
     }
 
     /// Opens it for reading.
@@ -55,12 +56,14 @@ impl<'f> SharedOpenOptions<'f> {
     /// Creates the file if it does not exist.
     pub fn create(mut self, yes: bool) -> Self {
         self.options = self.options.create(yes);
+        self.is_create |= yes;
         self
     }
 
     /// Creates the file; an existing file is an error.
     pub fn create_new(mut self, yes: bool) -> Self {
         self.options = self.options.create_new(yes);
+        self.is_create |= yes;
         self
     }
 
@@ -115,15 +118,11 @@ impl<'f> SharedOpenOptions<'f> {
 
     /// Opens the file. Waits until all ranks have called this.
     pub fn open(self, path: &str) -> Result<SharedFile, Error> {
-        let path = FilePath::new(path)?;
-        let access = self.options.checked_access(&path)?;
-        let creation = self.options.creation(&path)?;
-        let is_creation = creation.is_some();
-        let creation =
-            creation.map(|(is_new, mode, layout)| CreationOptions { is_new, mode, layout });
-        let is_near = self.files.cluster.shared.is_near_interface();
-        let open =
-            CollectiveOpen { path: path.clone(), access, creation, mode: self.mode, is_near };
+        let open = self.checked(path).inspect_err(|error| {
+            // The other ranks learn the reason.
+            drop(self.files.fail_call(&error.to_string()));
+        })?;
+        let (path, access, is_creation) = (open.path.clone(), open.access, open.creation.is_some());
         // The other ranks wait in the call below until rank 0 makes it.
         let parents =
             if self.files.job().rank() == 0 { self.options.make_parents(&path) } else { Ok(()) };
@@ -136,13 +135,46 @@ impl<'f> SharedOpenOptions<'f> {
             };
         let is_created = opened.is_created;
         let file = File::opened_by_job(&self.files.cluster, path, access, opened);
-        if self.is_truncate && !is_created {
-            // Rank 0 truncates the file before any rank goes on.
-            let emptied = if self.files.job().rank() == 0 { file.empty() } else { Ok(()) };
-            self.files.barrier()?;
-            emptied?;
-        }
         let coordination = Coordination::new(self.files, file, shared_file, table);
+        if self.is_truncate
+            && !is_created
+            && let Err(error) = self.truncate_for_all(&coordination.file)
+        {
+            coordination.leave();
+            return Err(error);
+        }
         SharedFile::new(coordination, self.mode, self.is_append)
+    }
+
+    /// Whether a missing file may be created.
+    pub(super) fn creates(&self) -> bool {
+        self.is_create
+    }
+
+    /// The options to open a file that exists as it is.
+    pub(super) fn existing(self) -> Self {
+        self.create(false).create_new(false).create_parents(false).truncate(false)
+    }
+
+    /// Checks path and options.
+    fn checked(&self, path: &str) -> Result<CollectiveOpen, Error> {
+        let path = FilePath::new(path)?;
+        let access = self.options.checked_access(&path)?;
+        let creation = self.options.creation(&path)?;
+        let creation =
+            creation.map(|(is_new, mode, layout)| CreationOptions { is_new, mode, layout });
+        let is_near = self.files.cluster.shared.is_near_interface();
+        Ok(CollectiveOpen { path, access, creation, mode: self.mode, is_near })
+    }
+
+    /// Rank 0 truncates the file before any rank goes on.
+    fn truncate_for_all(&self, file: &File) -> Result<(), Error> {
+        if self.files.job().rank() == 0
+            && let Err(error) = file.empty()
+        {
+            drop(self.files.fail_call(&error.to_string()));
+            return Err(error);
+        }
+        self.files.barrier()
     }
 }

@@ -1,15 +1,21 @@
 //! Started accesses to a shared file.
 //!
-//! They are placed when they are started. A thread of the file performs them, one after the other.
+//! They are placed when they are started. Threads of the file take them in this order and perform
+//! up to [`STARTED_ACCESSES_AT_ONCE`] at the same time; `issued_accesses` keeps conflicting ones in
+//! order.
+//!
+//! *Threads.* The first started access creates the first thread. A thread that takes an access and
+//! leaves others in the queue creates the next one, so that all threads have the signal mask with
+//! which the first one was created.
 //!
 //! *Ownership.* A queued access keeps the file, so that it is performed even if the caller has
-//! dropped the file. The thread ends when the file is gone and the queue is empty.
+//! dropped the file. The threads end when the file is gone and the queue is empty.
 //!
-//! *No deadlock.* A thread that waits for an access sleeps until the access thread has performed
-//! it. If the access thread itself has to wait (a task that it woke may run on it), it performs the
+//! *No deadlock.* A thread that waits for an access sleeps until an access thread has performed it.
+//! If an access thread itself has to wait (a task that it woke may run on it), it performs the
 //! queued accesses in place instead of sleeping.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -17,25 +23,45 @@ use std::thread::{JoinHandle, ThreadId};
 
 use bytes::Bytes;
 use pario_net::StartedRequest;
+use pario_proto::CallKind;
 use parking_lot::{Condvar, Mutex};
 
 use super::SharedFile;
+use super::coordination::PendingRound;
 use super::read_into::BorrowedBuffer;
 use super::shared_file::{AccessTarget, Inner};
 use crate::error::Error;
 use crate::pending::Pending;
 
+/// Started accesses of one open file that move bytes at the same time.
+const STARTED_ACCESSES_AT_ONCE: usize = 16;
+
 /// An access on its way to the thread that performs it.
 pub(super) enum StartedAccess {
-    Read { target: AccessTarget, len: usize, slot: AccessSlot<Bytes> },
-    ReadInto { target: AccessTarget, memory: BorrowedBuffer, slot: AccessSlot<usize> },
-    Write { target: AccessTarget, bytes: Bytes, slot: AccessSlot<()> },
+    Read {
+        target: AccessTarget,
+        len: usize,
+        slot: AccessSlot<Bytes>,
+    },
+    ReadInto {
+        target: AccessTarget,
+        memory: BorrowedBuffer,
+        slot: AccessSlot<usize>,
+    },
+    Write {
+        target: AccessTarget,
+        bytes: Bytes,
+        slot: AccessSlot<()>,
+    },
+    /// An access that this rank could not make: only the outcome of its round is taken.
+    Failed {
+        round: PendingRound,
+    },
 }
 
-/// The thread that performs started accesses. Dropping it waits until all of them are done.
-pub(super) struct AccessWorker {
+/// The threads that perform started accesses. Dropping them waits until all accesses are done.
+pub(super) struct AccessWorkers {
     queue: Arc<AccessQueue>,
-    thread: Option<JoinHandle<()>>,
 }
 
 struct AccessQueue {
@@ -46,8 +72,11 @@ struct AccessQueue {
 #[derive(Default)]
 struct QueueState {
     accesses: VecDeque<(Arc<Inner>, StartedAccess)>,
-    /// The thread that performs the accesses; known once it runs.
-    thread: Option<ThreadId>,
+    threads: Vec<JoinHandle<()>>,
+    /// The threads that run.
+    ids: HashSet<ThreadId>,
+    /// The number of threads that wait for an access.
+    idle: usize,
     is_closed: bool,
 }
 
@@ -112,60 +141,85 @@ impl SharedFile {
         self.submit(|slot| StartedAccess::Write { target, bytes, slot })
     }
 
+    /// Starts a transfer that this rank cannot make, and says why: if the mode makes transfers
+    /// collective, it fails on all ranks, with this rank and the reason. Does not wait for them.
+    pub fn start_failed_transfer(&self, why: &str) {
+        let Some(round) = self.inner.fail_call(CallKind::Transfer, why) else { return };
+        match self.access_queue() {
+            Ok(queue) => queue.push(self.inner.clone(), StartedAccess::Failed { round }),
+            // No thread can be created.
+            Err(_) => self.inner.wait_failed(round),
+        }
+    }
+
     pub(super) fn submit<T: Send + 'static>(
         &self,
         access: impl FnOnce(AccessSlot<T>) -> StartedAccess,
     ) -> Result<Pending<T>, Error> {
-        let queue = {
-            let mut worker = self.inner.worker.lock();
-            if worker.is_none() {
-                *worker = Some(AccessWorker::start()?);
-            }
-            worker.as_ref().map(|worker| worker.queue.clone()).ok_or_else(ended)?
-        };
+        let queue = self.access_queue()?;
         let slot = Arc::new(SlotShared {
             state: Mutex::new(SlotState { result: None, is_done: false, waker: None }),
             done: Condvar::new(),
         });
-        let access = access(AccessSlot(slot.clone()));
-        queue.state.lock().accesses.push_back((self.inner.clone(), access));
-        queue.changed.notify_one();
+        queue.push(self.inner.clone(), access(AccessSlot(slot.clone())));
         Ok(Pending::started(PendingAccess { slot, queue }))
+    }
+
+    /// Returns the queue of started accesses; the first call starts a thread.
+    fn access_queue(&self) -> Result<Arc<AccessQueue>, Error> {
+        let mut workers = self.inner.workers.lock();
+        match &*workers {
+            Some(workers) => Ok(workers.queue.clone()),
+            None => Ok(workers.insert(AccessWorkers::start()?).queue.clone()),
+        }
     }
 }
 
-impl AccessWorker {
+impl AccessWorkers {
     fn start() -> Result<Self, Error> {
         let state = Mutex::new(QueueState::default());
         let queue = Arc::new(AccessQueue { state, changed: Condvar::new() });
-        let own = queue.clone();
-        let thread = std::thread::Builder::new().name("pario-access".to_owned());
-        let thread = thread.spawn(move || own.run()).map_err(|error| {
+        let thread = queue.clone().new_thread().map_err(|error| {
             Error::other(format!("cannot start the thread of the shared file: {error}"))
         })?;
-        Ok(Self { queue, thread: Some(thread) })
+        queue.state.lock().threads.push(thread);
+        Ok(Self { queue })
     }
 }
 
-impl Drop for AccessWorker {
+impl Drop for AccessWorkers {
     fn drop(&mut self) {
         self.queue.state.lock().is_closed = true;
-        self.queue.changed.notify_one();
-        let Some(thread) = self.thread.take() else { return };
-        if thread.thread().id() == std::thread::current().id() {
+        self.queue.changed.notify_all();
+        let own = std::thread::current().id();
+        if self.queue.is_own_thread() {
             // The last access may drop the file, and a woken task may close it.
             while self.queue.perform_next() {}
-            return;
         }
-        // A panic of the thread was reported when it happened.
-        let _ = thread.join();
+        // A thread that performs an access may create another one until the queue is empty.
+        while let Some(thread) = self.queue.pop_thread() {
+            if thread.thread().id() != own {
+                // A panic of the thread was reported when it happened.
+                let _ = thread.join();
+            }
+        }
     }
 }
 
 impl AccessQueue {
-    /// Performs accesses until the worker is dropped and none is left.
-    fn run(&self) {
-        self.state.lock().thread = Some(std::thread::current().id());
+    fn push(&self, inner: Arc<Inner>, access: StartedAccess) {
+        self.state.lock().accesses.push_back((inner, access));
+        self.changed.notify_one();
+    }
+
+    fn new_thread(self: Arc<Self>) -> std::io::Result<JoinHandle<()>> {
+        let thread = std::thread::Builder::new().name("pario-access".to_owned());
+        thread.spawn(move || self.run())
+    }
+
+    /// Performs accesses until the workers are dropped and none is left.
+    fn run(self: Arc<Self>) {
+        self.state.lock().ids.insert(std::thread::current().id());
         loop {
             // An access that panics leaves an error to its caller; the others go on.
             while catch_unwind(AssertUnwindSafe(|| self.perform_next())).unwrap_or(true) {}
@@ -176,14 +230,16 @@ impl AccessQueue {
             if state.is_closed {
                 return;
             }
+            state.idle += 1;
             self.changed.wait(&mut state);
+            state.idle -= 1;
         }
     }
 
     /// Performs the oldest access. Returns false if there is none.
-    fn perform_next(&self) -> bool {
+    fn perform_next(self: &Arc<Self>) -> bool {
         // The file is dropped last, without the lock.
-        let Some((inner, access)) = self.state.lock().accesses.pop_front() else { return false };
+        let Some((inner, access)) = self.take_next() else { return false };
         match access {
             StartedAccess::Read { target, len, slot } => {
                 let mut bytes = vec![0; len];
@@ -199,12 +255,29 @@ impl AccessQueue {
             StartedAccess::Write { target, bytes, slot } => {
                 slot.fill(inner.write_placed(target, &bytes));
             }
+            StartedAccess::Failed { round } => inner.wait_failed(round),
         }
         true
     }
 
+    /// Takes the oldest access. If others wait for a thread, creates one.
+    fn take_next(self: &Arc<Self>) -> Option<(Arc<Inner>, StartedAccess)> {
+        let mut state = self.state.lock();
+        let next = state.accesses.pop_front()?;
+        let is_needed = state.accesses.len() > state.idle;
+        if is_needed && state.threads.len() < STARTED_ACCESSES_AT_ONCE {
+            // Without another thread the accesses are performed more slowly.
+            state.threads.extend(self.clone().new_thread());
+        }
+        Some(next)
+    }
+
+    fn pop_thread(&self) -> Option<JoinHandle<()>> {
+        self.state.lock().threads.pop()
+    }
+
     fn is_own_thread(&self) -> bool {
-        self.state.lock().thread == Some(std::thread::current().id())
+        self.state.lock().ids.contains(&std::thread::current().id())
     }
 }
 

@@ -383,12 +383,19 @@ impl TableMember {
         bytes: BytesUse,
         what: impl FnOnce() -> R,
     ) -> Result<R, CollectiveError> {
+        self.claim_range(bytes)?;
+        let _guard = RangeGuard(self);
+        Ok(what())
+    }
+
+    /// Waits until this rank holds some bytes, which it then releases.
+    pub fn claim_range(&self, bytes: BytesUse) -> Result<(), CollectiveError> {
         let has_it = {
             let held = self.lock()?;
             held.table.claim_range(self.rank, bytes, self.now_ms());
             held.table.holds_range(self.rank)
         };
-        let _guard = RangeGuard(self);
+        let guard = RangeGuard(self);
         if !has_it {
             let mut seen = None;
             self.wait(|_| {
@@ -403,7 +410,19 @@ impl TableMember {
                 }
             })??;
         }
-        Ok(what())
+        std::mem::forget(guard);
+        Ok(())
+    }
+
+    /// Makes the range that this rank holds larger. Returns false if another rank uses or has claimed
+    /// some of the bytes.
+    pub fn widen_range(&self, bytes: BytesUse) -> bool {
+        self.lock().is_ok_and(|held| held.table.widen_range(self.rank, bytes))
+    }
+
+    /// Releases the range of this rank.
+    pub fn release_range(&self) {
+        drop(RangeGuard(self));
     }
 
     /// Waits until `ready` returns a value. Fails if the node is lost.

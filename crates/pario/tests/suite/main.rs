@@ -10,6 +10,7 @@ mod fsck;
 #[path = "../../../net/tests/suite/gate.rs"]
 mod gate;
 mod grants;
+mod job_calls;
 mod jobs;
 mod large;
 mod lent_memory;

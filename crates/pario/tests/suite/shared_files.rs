@@ -24,7 +24,7 @@ const CONNECTED: [Transport; 4] =
 const LOCAL: [Transport; 2] = [Transport::Socket, Transport::ShortCut];
 
 /// Runs a test over every transport that admits several clients.
-fn over_every_transport(test: impl Fn(&Site)) {
+pub fn over_every_transport(test: impl Fn(&Site)) {
     for transport in CONNECTED {
         eprintln!("{transport:?}");
         test(&Site::new(transport));
@@ -32,7 +32,7 @@ fn over_every_transport(test: impl Fn(&Site)) {
 }
 
 /// Runs `work` as each rank of a new job, one thread per rank.
-fn together<T: Send>(site: &Site, size: u32, work: impl Fn(JobFiles) -> T + Sync) -> Vec<T> {
+pub fn together<T: Send>(site: &Site, size: u32, work: impl Fn(JobFiles) -> T + Sync) -> Vec<T> {
     static JOBS: AtomicU32 = AtomicU32::new(0);
     let job = format!("job {}", JOBS.fetch_add(1, Ordering::Relaxed));
     std::thread::scope(|scope| {

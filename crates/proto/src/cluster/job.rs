@@ -85,6 +85,27 @@ pub enum JobCall {
         /// Whether this process runs on the node's machine and can map the job memory.
         is_near: bool,
     },
+    /// A call that this rank could not make, and why: the call of the other ranks fails.
+    Failed(String),
+}
+
+/// A call of a process that opens a file without the other processes of its job: the first open of
+/// the job counts for all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JobOpenCall {
+    /// Begins to open a path. The reply, [`OpenTurn`](super::reply::Reply::OpenTurn), comes when no
+    /// other process of the job is opening it.
+    Begin(FilePath),
+    /// This process, the first, has opened the file.
+    Opened {
+        /// The number of the open.
+        open: u64,
+    },
+    /// This process has closed the file, or could not open it.
+    Closed {
+        /// The number of the open.
+        open: u64,
+    },
 }
 
 /// Where the machines of a job meet to use each other's memory, without a node.
@@ -202,6 +223,7 @@ impl JobCall {
         match self {
             JobCall::Open(open) => Call::Open(open.to_string()),
             JobCall::Barrier { .. } => Call::Barrier,
+            JobCall::Failed(why) => Call::Failed(why.clone()),
         }
     }
 }

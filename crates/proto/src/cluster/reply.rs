@@ -193,6 +193,14 @@ pub enum Reply {
         /// The name that the node has given the job. No other job has it, also after restarts.
         job: String,
     },
+    /// A process of a job may open a file.
+    OpenTurn {
+        /// The number of the open.
+        open: u64,
+        /// Whether it is the first of the job: it creates and truncates the file if it asks for that,
+        /// and then says that the file is open. The others open the file as it is.
+        is_first: bool,
+    },
 }
 
 /// A file, as the namespace knows it and as the descriptions of its subfiles say.

@@ -8,7 +8,9 @@ use super::atomic::AtomicRequest;
 use super::check::CheckDepth;
 use super::compaction::CompactionCursor;
 use super::grant::{Access, Grant, Revocation};
-use super::job::{CollectiveOpen, JobCall, Member, ProcessName, SharedRequest, TeamCall};
+use super::job::{
+    CollectiveOpen, JobCall, JobOpenCall, Member, ProcessName, SharedRequest, TeamCall,
+};
 use super::lock::LockRequest;
 use super::map::NodeInfo;
 use super::path::FilePath;
@@ -251,6 +253,13 @@ pub enum Request {
         /// This process, for the error of another one with the same rank.
         process: ProcessName,
     },
+    /// A call of a process that opens a file without the other processes of its job.
+    JobOpen {
+        /// The process.
+        member: Member,
+        /// The call.
+        call: JobOpenCall,
+    },
 }
 
 impl Request {
@@ -290,6 +299,7 @@ impl Request {
             Request::Atomic(_) => "atomic access",
             Request::AtomicWaits => "atomic waits",
             Request::JoinUnnamedJob { .. } => "join unnamed job",
+            Request::JobOpen { .. } => "job open",
         }
     }
 }

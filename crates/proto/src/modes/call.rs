@@ -10,6 +10,9 @@ use super::position::{AccessRange, Seek, Transfer};
 /// The limit of the reply that the opening rank broadcasts to the other ranks.
 pub const OPEN_REPLY_LIMIT_BYTES: u64 = 256 << 10;
 
+/// The limit of the reason in [`Call::Failed`].
+pub const FAILED_CALL_LIMIT_BYTES: usize = 256;
+
 /// A call that every rank of a job makes; it ends for all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Call {
@@ -25,6 +28,8 @@ pub enum Call {
     Open(String),
     /// A barrier.
     Barrier,
+    /// A call that this rank could not make, and why: it ends the round for all ranks.
+    Failed(String),
 }
 
 /// The outcome of a call for one rank.
@@ -60,6 +65,23 @@ pub struct Disagreement {
 }
 
 impl Call {
+    /// The call of a rank that could not make the one of the other ranks; cuts a long reason.
+    pub fn failed(reason: &str) -> Self {
+        let mut len = reason.len().min(FAILED_CALL_LIMIT_BYTES);
+        while !reason.is_char_boundary(len) {
+            len -= 1;
+        }
+        Self::Failed(reason[..len].to_owned())
+    }
+
+    /// The bytes of text in the call.
+    pub fn text_bytes(&self) -> usize {
+        match self {
+            Call::Open(text) | Call::Failed(text) => text.len(),
+            _ => 0,
+        }
+    }
+
     /// Whether two ranks may make these calls in one round, in a mode.
     pub fn fits(&self, other: &Call, mode: Mode) -> bool {
         match (self, other) {
@@ -96,6 +118,8 @@ impl fmt::Display for Call {
             Call::Open(what) if what.is_empty() => f.write_str("open"),
             Call::Open(what) => write!(f, "open of {what}"),
             Call::Barrier => f.write_str("barrier"),
+            Call::Failed(reason) if reason.is_empty() => f.write_str("a call that failed there"),
+            Call::Failed(reason) => write!(f, "a call that failed there ({reason})"),
         }
     }
 }

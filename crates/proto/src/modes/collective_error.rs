@@ -88,6 +88,14 @@ pub enum CollectiveError {
         /// Why.
         why: String,
     },
+    /// A rank could not make the call that the others have made; every rank gets this error.
+    #[error("rank {rank} could not make the call: {why}")]
+    RankFailed {
+        /// The rank.
+        rank: u32,
+        /// Why.
+        why: String,
+    },
 }
 
 impl CollectiveError {
@@ -99,7 +107,8 @@ impl CollectiveError {
             | Self::NoSuchRank { rank, .. }
             | Self::WrongSize { rank, .. }
             | Self::RankTaken { rank }
-            | Self::NotPerformed { rank, .. } => Some(*rank),
+            | Self::NotPerformed { rank, .. }
+            | Self::RankFailed { rank, .. } => Some(*rank),
             _ => None,
         }
     }

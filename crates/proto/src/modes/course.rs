@@ -79,6 +79,7 @@ impl Course {
                 // Accesses of lower ranks move the pointer.
                 Call::Transfer(transfer) => drop(ahead.position.place(*transfer)),
                 Call::Seek(seek) if Self::seek_needs_size(*seek) => return true,
+                Call::Failed(_) => return false,
                 _ => {}
             }
         }
@@ -131,12 +132,14 @@ impl Course {
             Some(Call::Open(_)) => {
                 Ok(RoundDecision::Once(AccessRange { offset: 0, len: OPEN_REPLY_LIMIT_BYTES }))
             }
-            Some(Call::Barrier) | None => Ok(RoundDecision::Done),
+            // `agree` refuses a call that failed.
+            Some(Call::Barrier | Call::Failed(_)) | None => Ok(RoundDecision::Done),
         }
     }
 
     /// Fails if the calls of the ranks do not match, or are not collective in this mode.
     fn agree(&self, calls: &[Call]) -> Result<(), CollectiveError> {
+        check_failed(calls)?;
         let Some(first) = calls.first() else { return Ok(()) };
         let is_same = |call: &Call| match (first, call) {
             (Call::Seek(one), Call::Seek(other)) => {
@@ -151,7 +154,7 @@ impl Course {
             Call::Transfer(_) => self.mode.is_collective(CallKind::Transfer),
             Call::Seek(_) => self.mode.is_collective(CallKind::Seek),
             Call::Close => self.mode.is_collective(CallKind::Close),
-            Call::SetMode(_) | Call::Barrier | Call::Open(_) => true,
+            Call::SetMode(_) | Call::Barrier | Call::Open(_) | Call::Failed(_) => true,
         };
         if is_allowed { Ok(()) } else { Err(CollectiveError::WrongMode { call: first.clone() }) }
     }
@@ -167,6 +170,16 @@ impl Course {
         self.position = position;
         Ok(placed)
     }
+}
+
+/// Fails if a rank could not make its call. The calls are in the order of ranks.
+pub fn check_failed<'a>(calls: impl IntoIterator<Item = &'a Call>) -> Result<(), CollectiveError> {
+    for (rank, call) in (0..).zip(calls) {
+        if let Call::Failed(why) = call {
+            return Err(CollectiveError::RankFailed { rank, why: why.clone() });
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -190,6 +203,37 @@ mod tests {
         assert!(matches!(course.decide(&mixed), Err(CollectiveError::Disagreement(_))));
         assert!(matches!(course.seek(Seek::Start(0)), Err(CollectiveError::WrongMode { .. })));
         assert_eq!(course, before, "what fails moves nothing");
+    }
+
+    #[test]
+    fn a_call_that_failed_on_one_rank_ends_every_round_and_moves_nothing() {
+        let calls = [
+            Call::Transfer(Transfer::write(7)),
+            Call::Transfer(Transfer::read(7)),
+            Call::Seek(Seek::End(0)),
+            Call::SetMode(Mode::Log),
+            Call::Close,
+            Call::Open("/a".to_owned()),
+            Call::Barrier,
+            Call::failed("another reason"),
+        ];
+        let modes = [Mode::Unix, Mode::Log, Mode::Sync, Mode::Record, Mode::Global, Mode::Async];
+        for (mode, call) in modes.iter().flat_map(|mode| calls.iter().map(move |call| (mode, call)))
+        {
+            let before = Course::new(*mode, Some(5));
+            let mut course = before;
+            let round = [call.clone(), Call::failed("mode 77 is unknown"), call.clone()];
+            let Err(CollectiveError::RankFailed { rank, why }) = course.decide(&round) else {
+                panic!("{mode}: a round of {call} with a failure was decided");
+            };
+            let first = if matches!(call, Call::Failed(_)) {
+                (0, "another reason")
+            } else {
+                (1, "mode 77 is unknown")
+            };
+            assert_eq!((rank, why.as_str()), first);
+            assert_eq!(course, before);
+        }
     }
 
     #[test]

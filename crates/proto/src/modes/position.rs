@@ -140,21 +140,28 @@ impl Interleaved {
         Self { base, end, rank, size }
     }
 
+    /// The end of the records of all ranks, if each makes this access.
+    pub fn end_of_all(&self, transfer: Transfer) -> u64 {
+        let base = if transfer.is_append { self.end } else { self.base };
+        base.saturating_add(transfer.len.saturating_mul(u64::from(self.size)))
+    }
+
     /// Places an access, and moves the pointer behind the records of all ranks. Reads end at
-    /// `file_end`, the current end of the file.
+    /// `file_end`, the current end of the file: if the records of one rank reach beyond it, the
+    /// pointers of all ranks are there, so that the next records follow without a hole.
     pub fn place(&mut self, transfer: Transfer, file_end: u64) -> Result<AccessRange, OutOfRange> {
         let base = if transfer.is_append { self.end } else { self.base };
         let all = transfer.len.checked_mul(u64::from(self.size)).ok_or(OutOfRange)?;
         let after = base.checked_add(all).filter(|after| *after <= OFFSET_LIMIT);
         let after = after.ok_or(OutOfRange)?;
         let offset = base + transfer.len * u64::from(self.rank);
-        let len = if transfer.is_write {
+        if transfer.is_write {
+            self.base = after;
             self.end = self.end.max(after);
-            transfer.len
-        } else {
-            transfer.len.min(file_end.saturating_sub(offset))
-        };
-        self.base = after;
+            return Ok(AccessRange { offset, len: transfer.len });
+        }
+        let len = transfer.len.min(file_end.saturating_sub(offset));
+        self.base = after.min(file_end.max(base));
         Ok(AccessRange { offset, len })
     }
 }
@@ -216,6 +223,11 @@ mod tests {
         assert_eq!(places(&mut ranks[1]), [140, 170, 200]);
         let mut reader = Interleaved::new(0, 0, 1, 3);
         assert_eq!(reader.place(Transfer::read(10), 15), Ok(AccessRange { offset: 10, len: 5 }));
-        assert_eq!(reader.place(Transfer::read(10), 15), Ok(AccessRange { offset: 40, len: 0 }));
+        assert_eq!(reader.base, 15, "a read past the end leaves the pointer at the end");
+        assert_eq!(reader.place(Transfer::read(10), 15), Ok(AccessRange { offset: 25, len: 0 }));
+        assert_eq!(reader.place(Transfer::write(4), 0), Ok(AccessRange { offset: 19, len: 4 }));
+        assert_eq!(reader.base, 27);
+        assert_eq!(reader.place(Transfer::read(1), 20), Ok(AccessRange { offset: 28, len: 0 }));
+        assert_eq!(reader.base, 27, "a pointer beyond the end stays");
     }
 }

@@ -1,6 +1,7 @@
 //! The collective service of a node: passes calls of ranks to the job registry, and performs the
 //! resulting actions. It opens files once for all ranks, sends replies, and measures files.
 
+mod job_opens;
 mod monitoring;
 
 use std::collections::BTreeMap;
@@ -9,17 +10,18 @@ use std::sync::Arc;
 use pario_flow::RunningProgram;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    Call, CallOutcome, CollectiveOpen, Failure, FilePath, Identity, JobCall, JobMemoryId, Layout,
-    LockCall, LockRequest, Member, Mode, NamespaceRequest, OPEN_TEXT_LIMIT_BYTES, Opened,
-    ProcessName, Reply, ReplyMessage, Request, SharedCall, SharedFileId, SharedRequest,
-    SubfileIndex, SubfileLocation, SubfileMeasure, TeamCall,
+    Call, CallOutcome, CollectiveOpen, FAILED_CALL_LIMIT_BYTES, Failure, FilePath, Identity,
+    JobCall, JobMemoryId, Layout, LockCall, LockRequest, Member, Mode, NamespaceRequest,
+    OPEN_TEXT_LIMIT_BYTES, Opened, ProcessName, Reply, ReplyMessage, Request, SharedCall,
+    SharedFileId, SharedRequest, SubfileIndex, SubfileLocation, SubfileMeasure, TeamCall,
 };
 use parking_lot::Mutex;
 
+use crate::coordination::FirstOpens;
 use crate::job_registry::{
     FileAction, FileActions, JobAction, JobKey, JobRegistry, check_job_name,
 };
-use crate::limits::{RENDEZVOUS_LIMIT_BYTES, Resource};
+use crate::limits::{QuotaShare, RENDEZVOUS_LIMIT_BYTES, Resource};
 use crate::node_state::NodeState;
 use crate::open_files::OpenFile;
 use crate::program::{NamespaceCall, NodeTask, Operations, plain_reply};
@@ -35,6 +37,7 @@ pub struct CollectiveService {
     operations: Operations,
     registry: Arc<JobRegistry<JobCaller, ReplySender>>,
     teams: Arc<TeamRendezvous>,
+    first_opens: Arc<Mutex<FirstOpens<ReplySender, QuotaShare>>>,
 }
 
 /// A rank that has made a collective call outside of files.
@@ -65,8 +68,8 @@ impl CollectiveService {
     /// Creates the service of a node.
     pub fn new(shared: Arc<NodeState>, run: Arc<RunningProgram>, operations: Operations) -> Self {
         let registry = Arc::new(JobRegistry::with_quotas(shared.quotas.clone()));
-        let teams = Arc::default();
-        Self { shared, run, operations, registry, teams }
+        let (teams, first_opens) = (Arc::default(), Arc::default());
+        Self { shared, run, operations, registry, teams, first_opens }
     }
 
     /// Handles a collective call of a rank outside of files.
@@ -83,13 +86,9 @@ impl CollectiveService {
         }
         let (space, who) = (session.space, session.identity.clone());
         let (uid, round_call) = (who.uid, call.as_call());
-        let text_bytes = if let Call::Open(text) = &round_call { text.len() } else { 0 };
-        if text_bytes > OPEN_TEXT_LIMIT_BYTES {
-            let why = format!(
-                "the options of the open have {text_bytes} bytes as text, the limit is \
-                 {OPEN_TEXT_LIMIT_BYTES}: spread the file over fewer disks"
-            );
-            return reply.fail(Failure::Invalid(why));
+        let text_bytes = round_call.text_bytes();
+        if let Err(failure) = check_text(&round_call) {
+            return reply.fail(failure);
         }
         let Some(reply) = reply.waiting(text_bytes) else { return };
         let caller = JobCaller { reply, space, who, member: member.clone(), call };
@@ -108,13 +107,20 @@ impl CollectiveService {
         reply: ReplySender,
     ) {
         let SharedRequest { shared_file, call } = request;
+        let mut text_bytes = 0;
+        if let SharedCall::Collective { call, .. } = &call {
+            if let Err(failure) = check_text(call) {
+                return reply.fail(failure);
+            }
+            text_bytes = call.text_bytes();
+        }
         // Calls that release something are never refused.
         let reply = match call {
             SharedCall::Collective { .. }
             | SharedCall::Transfer(_)
             | SharedCall::Seek(_)
             | SharedCall::Tell
-            | SharedCall::Lock { .. } => reply.waiting(0),
+            | SharedCall::Lock { .. } => reply.waiting(text_bytes),
             SharedCall::Unlock { .. }
             | SharedCall::Close
             | SharedCall::CloseForAll
@@ -192,6 +198,7 @@ impl CollectiveService {
     /// Removes a lost process.
     pub fn remove_process(&self, space: SpaceId) {
         self.teams.lose(space);
+        self.remove_opener(space);
         let (job_actions, actions) = self.registry.remove_process(space);
         self.act_for_jobs(job_actions);
         self.act_for_files(actions, &[]);
@@ -207,7 +214,8 @@ impl CollectiveService {
                     match callers.first().map(|one| one.call.clone()) {
                         Some(JobCall::Open(open)) => self.open_for_callers(callers, open),
                         Some(JobCall::Barrier { .. }) => self.answer_barrier(callers),
-                        None => {}
+                        // The registry fails a round with such a call.
+                        Some(JobCall::Failed(_)) | None => {}
                     }
                 }
             }
@@ -264,7 +272,7 @@ impl CollectiveService {
         let Some(first) = callers.first() else { return };
         let is_near = |caller: &JobCaller| match &caller.call {
             JobCall::Open(open) => open.is_near,
-            JobCall::Barrier { .. } => false,
+            JobCall::Barrier { .. } | JobCall::Failed(_) => false,
         };
         let job = first.job();
         let are_near = callers.iter().all(is_near) && self.job_memory(&job).is_some();
@@ -456,6 +464,22 @@ impl CollectiveService {
 
     fn now_ms(&self) -> u64 {
         self.shared.now_ms()
+    }
+}
+
+/// Refuses a call with too long a text.
+fn check_text(call: &Call) -> Result<(), Failure> {
+    let bytes = call.text_bytes();
+    match call {
+        Call::Failed(_) if bytes > FAILED_CALL_LIMIT_BYTES => Err(Failure::Invalid(format!(
+            "the reason of a call that failed has {bytes} bytes, the limit is \
+             {FAILED_CALL_LIMIT_BYTES}"
+        ))),
+        _ if bytes > OPEN_TEXT_LIMIT_BYTES => Err(Failure::Invalid(format!(
+            "the options of the open have {bytes} bytes as text, the limit is \
+             {OPEN_TEXT_LIMIT_BYTES}: spread the file over fewer disks"
+        ))),
+        _ => Ok(()),
     }
 }
 

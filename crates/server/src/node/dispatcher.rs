@@ -172,6 +172,9 @@ impl Dispatcher {
             Request::Job { member, number, call } => {
                 self.collectives.job_call(&session, member, number, call, reply);
             }
+            Request::JobOpen { member, call } => {
+                self.collectives.job_open(&session, member, call, reply);
+            }
             Request::OpenForAll { member, open } => {
                 self.collectives.open_for_all(&session, &member, open, reply);
             }

@@ -111,6 +111,12 @@ impl Group {
         self.round(CollectiveCall::Barrier, &[]).map(drop)
     }
 
+    /// Takes part in the collective call that the other ranks of the group make, with an error of
+    /// this rank: the call fails on all of them, with this rank and the reason. Returns that error.
+    pub fn fail_call(&self, why: &str) -> TeamError {
+        collective::fail_round(self, why)
+    }
+
     /// Copies the bytes of one rank of the group to all of it. All give the same number of bytes.
     pub fn broadcast(&self, root: u32, bytes: &mut [u8]) -> Result<(), TeamError> {
         collective::broadcast(self, root, bytes)
@@ -202,6 +208,12 @@ impl CollectiveRounds for Group {
             return Err(TeamError::System(what));
         }
         let calls = || round.slots.iter().map(|slot| CollectiveCall::of_bytes(&slot.call));
+        let failed = (0..).zip(calls()).find(|(_, call)| *call == CollectiveCall::Failed);
+        if let Some((number, _)) = failed {
+            let why = String::from_utf8_lossy(round.slot(number)).into_owned();
+            let (job, rank) = (team.job().to_owned(), members[number as usize]);
+            return Err(TeamError::RankFailed { job, rank, why });
+        }
         if calls().all(|other| call.fits(other)) {
             return Ok(round);
         }

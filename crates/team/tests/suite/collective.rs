@@ -135,6 +135,51 @@ fn disagree(machines: Machines) {
     });
 }
 
+/// Every collective call, as its ranks make it.
+const EVERY_CALL: [fn(&Team) -> Result<(), TeamError>; 9] = [
+    |team| team.barrier(),
+    |team| team.broadcast(0, &mut [0; 5]),
+    |team| team.broadcast(1, &mut vec![0; 200_000]),
+    |team| team.gather(&vec![1; 200_000]).map(drop),
+    |team| team.reduce(Reduction::Sum, &mut [1_i32; 3]),
+    |team| team.segments(100).map(drop),
+    |team| team.mutexes(2).map(drop),
+    |team| team.raw_array(1000, 8).map(drop),
+    |team| team.callback(|_| Ok(Vec::new())).map(drop),
+];
+
+#[test]
+fn a_call_that_one_rank_cannot_make_fails_on_all_and_the_next_one_works() {
+    for machines in EVERY_WAY {
+        spread(3, machines, |team| {
+            for (number, call) in EVERY_CALL.iter().enumerate() {
+                let failing = number as u32 % 3;
+                let why = format!("argument {number} is wrong");
+                let error = if team.rank() == failing {
+                    team.fail_call(&why)
+                } else {
+                    call(&team).unwrap_err()
+                };
+                let job = team.job().to_owned();
+                assert_eq!(error, TeamError::RankFailed { job, rank: failing, why });
+                call(&team).unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn a_broadcast_from_a_rank_that_does_not_exist_fails_on_all() {
+    let errors = together(3, |team| {
+        let root = if team.rank() == 2 { 7 } else { 0 };
+        let error = team.broadcast(root, &mut [0; 5]).unwrap_err();
+        team.barrier().unwrap();
+        error.to_string()
+    });
+    assert!(errors.iter().all(|error| error.contains("a broadcast from rank 7")), "{errors:?}");
+    assert!(errors[0].contains("rank 2 could not make the call"), "{errors:?}");
+}
+
 #[test]
 fn a_wait_for_a_rank_that_has_left_fails() {
     for machines in EVERY_WAY {

@@ -28,6 +28,8 @@ pub enum Expected {
     Refused,
     /// All ranks get a disagreement.
     Disagree,
+    /// All ranks get the error of this one, which could not make its call.
+    Failed(u32),
     /// All ranks get a refusal, because of the mode.
     NotNow,
 }
@@ -126,6 +128,10 @@ impl Pointers {
     pub fn round(&mut self, calls: &BTreeMap<u32, Call>) -> Vec<Expected> {
         let all = |expected| vec![expected; calls.len()];
         let before = self.clone();
+        let is_failed = |(_, call): &(&u32, &Call)| matches!(call, Call::Failed(_));
+        if let Some((rank, _)) = calls.iter().find(is_failed) {
+            return all(Expected::Failed(*rank));
+        }
         let first = &calls[&0];
         let agrees = calls.values().all(|call| match (first, call) {
             (Call::Transfer(one), Call::Transfer(two)) if self.mode == Mode::Sync => {

@@ -68,6 +68,9 @@ impl CoordinationTable<'_> {
     }
 }
 
+/// The kind of [`Call::Failed`].
+pub(super) const FAILED: u32 = 9;
+
 pub(super) fn encode(call: &Call) -> (u32, u32, u64) {
     match call {
         Call::Transfer(Transfer { is_write, len, is_append }) => {
@@ -80,6 +83,7 @@ pub(super) fn encode(call: &Call) -> (u32, u32, u64) {
         Call::Close => (6, 0, 0),
         Call::Barrier => (7, 0, 0),
         Call::Open(what) => (8, 0, digest(what.as_bytes())),
+        Call::Failed(_) => (FAILED, 0, 0),
     }
 }
 
@@ -100,6 +104,8 @@ pub(super) fn decode(kind: u32, flags: u32, value: u64) -> Call {
         6 => Call::Close,
         // The words hold only a hash of the text, to compare calls.
         8 => Call::Open(format!("{value:016x}")),
+        // The reason is in the text of the round, or of the last call.
+        FAILED => Call::Failed(String::new()),
         _ => Call::Barrier,
     }
 }

@@ -33,6 +33,24 @@ impl CoordinationTable<'_> {
         !(0..self.size).any(is_before)
     }
 
+    /// Makes the claim of a rank, which holds its bytes, larger. Returns false, and changes nothing, if
+    /// the claim of another rank conflicts with it.
+    pub fn widen_range(&self, rank: u32, bytes: BytesUse) -> bool {
+        let is_claimed = |other: u32| {
+            other != rank
+                && self.number(self.member(other) + member::TICKET) != 0
+                && self.range(other).clashes(&bytes)
+        };
+        if (0..self.size).any(is_claimed) {
+            return false;
+        }
+        let at = self.member(rank);
+        self.put(at + member::FROM, bytes.from);
+        self.put(at + member::TO, bytes.to);
+        self.word(at + member::IS_WRITE).store(bytes.is_write.into(), Ordering::Relaxed);
+        true
+    }
+
     /// Releases the bytes of a rank.
     pub fn release_range(&self, rank: u32) {
         self.put(self.member(rank) + member::TICKET, 0);
@@ -83,6 +101,13 @@ mod tests {
         table.claim_range(3, BytesUse::new(99, 1, true), 7);
         table.claim_range(1, BytesUse::new(90, 20, false), 7);
         assert_eq!(has(), [true, false, true, false], "a reader does not overtake a writer");
+        assert!(!table.widen_range(2, BytesUse::new(0, 120, false)), "a writer waits");
+        assert!(table.widen_range(0, BytesUse::new(100, 100, false)), "and wants byte 99 only");
+        assert!(!table.widen_range(0, BytesUse::new(90, 110, true)));
+        assert!(table.widen_range(0, BytesUse::new(110, 100, true)), "no rank reads these");
+        table.claim_range(0, BytesUse::new(50, 100, false), 7);
+        table.claim_range(3, BytesUse::new(99, 1, true), 7);
+        table.claim_range(1, BytesUse::new(90, 20, false), 7);
         table.release_range(2);
         assert!(!has()[3]);
         table.release_range(0);

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::CoordinationTable;
 use super::broadcast::chunk_count;
-use super::encoding::encode;
+use super::encoding::{FAILED, encode};
 use super::words::{head, kind, member, rank_call, round};
 use crate::modes::call::{Call, CallOutcome, Disagreement};
 use crate::modes::collective_error::CollectiveError;
@@ -41,6 +41,11 @@ impl CoordinationTable<'_> {
         }
         let (kind, flags, value) = encode(call);
         let call_at = self.rank_call(number, rank);
+        if let Call::Failed(why) = call
+            && !(0..rank).any(|lower| self.has_failed(number, lower))
+        {
+            self.put_round_text(at, why);
+        }
         self.word(call_at + rank_call::FLAGS).store(flags, Ordering::Relaxed);
         self.put(call_at + rank_call::VALUE, value);
         self.word(call_at + rank_call::KIND).store(kind, Ordering::Relaxed);
@@ -78,6 +83,10 @@ impl CoordinationTable<'_> {
                 Ok(decision) => self.store_decision(number, decision),
                 Err(CollectiveError::Disagreement(_)) => kind::DISAGREEMENT,
                 Err(CollectiveError::WrongMode { .. }) => kind::WRONG_MODE,
+                Err(CollectiveError::RankFailed { rank, .. }) => {
+                    self.put(at + round::OFFSET, rank.into());
+                    kind::RANK_FAILED
+                }
                 Err(_) => kind::OUT_OF_RANGE,
             },
             Err(why) => {
@@ -165,6 +174,10 @@ impl CoordinationTable<'_> {
                 Err(CollectiveError::Disagreement(Disagreement { calls }))
             }
             kind::WRONG_MODE => Err(CollectiveError::WrongMode { call: self.call_in(number, 0) }),
+            kind::RANK_FAILED => {
+                let rank = u32::try_from(self.number(at + round::OFFSET)).unwrap_or(u32::MAX);
+                Err(CollectiveError::RankFailed { rank, why: self.round_text(at) })
+            }
             kind::NOT_MEASURED => Err(CollectiveError::NotMeasured { why: self.round_text(at) }),
             _ => Err(CollectiveError::OutOfRange(OutOfRange)),
         }
@@ -191,6 +204,11 @@ impl CoordinationTable<'_> {
     /// Whether the slot of a round is free for it.
     pub fn has_slot_for(&self, number: u64) -> bool {
         self.number(self.round(number) + round::NUMBER) == number
+    }
+
+    /// Whether the call of a rank in a round is one that it could not make.
+    fn has_failed(&self, number: u64, rank: u32) -> bool {
+        self.word(self.rank_call(number, rank) + rank_call::KIND).load(Ordering::Relaxed) == FAILED
     }
 
     fn is_write(&self, number: u64) -> bool {

@@ -96,4 +96,5 @@ pub mod kind {
     pub const WRONG_MODE: u32 = 5;
     pub const OUT_OF_RANGE: u32 = 6;
     pub const NOT_MEASURED: u32 = 7;
+    pub const RANK_FAILED: u32 = 8;
 }

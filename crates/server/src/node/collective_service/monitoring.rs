@@ -15,7 +15,7 @@ impl CollectiveService {
     /// The jobs that a client may see.
     pub fn jobs(&self, session: &Session) -> Result<Reply, Failure> {
         self.shared.interface()?;
-        let mut jobs = self.registry.jobs(self.now_ms());
+        let mut jobs = self.all_jobs();
         if let Some(uid) = self.visible_uid(session) {
             jobs.retain(|job| job.uid == uid);
         }
@@ -35,7 +35,11 @@ impl CollectiveService {
     /// Ends jobs and shared files; their waiting calls fail.
     pub fn reset(&self, session: &Session, files: &[FilePath]) -> Result<Reply, Failure> {
         self.shared.interface()?;
-        let reset = self.registry.reset(self.visible_uid(session), files);
+        let uid = self.visible_uid(session);
+        let reset = self.registry.reset(uid, files);
+        self.reset_opens(|(owner, _), path| {
+            uid.is_none_or(|uid| uid == *owner) && (files.is_empty() || files.contains(path))
+        });
         self.act_for_jobs(reset.job_actions);
         self.act_for_files(reset.file_actions, &[]);
         let (jobs, files) = (reset.jobs, reset.files);
@@ -52,7 +56,7 @@ impl CollectiveService {
         let mut overdue = OverdueWaits::new(limit_ms);
         let pause = limit.min(SEARCH_PERIOD).max(Duration::from_millis(10));
         while !self.shared.shutdown.is_requested() {
-            let jobs = self.registry.jobs(self.now_ms());
+            let jobs = self.all_jobs();
             for (job, wait) in overdue.newly_overdue(&jobs) {
                 tracing::warn!(
                     job = job.job,
@@ -69,6 +73,13 @@ impl CollectiveService {
             }
             self.shared.shutdown.pause(pause);
         }
+    }
+
+    fn all_jobs(&self) -> Vec<JobStatus> {
+        let now_ms = self.now_ms();
+        let mut jobs = self.registry.jobs(now_ms);
+        self.add_open_waits(&mut jobs, now_ms);
+        jobs
     }
 
     fn all_lock_waits(&self) -> Vec<LockWait> {

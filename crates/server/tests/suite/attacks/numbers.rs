@@ -4,11 +4,11 @@
 use pario_proto::{
     Access, AtomicCall, AtomicRequest, BytesUse, Call, CheckDepth, CheckRequest, CollectiveOpen,
     CompactionCursor, CreationOptions, CutPiece, DiskChoice, DiskId, ExtentIndex, ExtentPlacement,
-    ExtentSelection, FileId, FilePath, JOB_SIZE_LIMIT, JobCall, KnownFile, LayoutChoice, LockCall,
-    LockKind, LockRange, LockRequest, Member, Mode, NamespaceRequest, NewFile, NodeInfo, Opened,
-    PeerRequest, ProcessName, ProcessRequest, ProcessTarget, ProcessWork, ROUNDS_LIMIT, Removal,
-    Reply, Request, Revocation, Seek, SharedCall, SharedFileId, SharedRequest, SubfileIndex,
-    SubfileLocation, SubfileRange, TeamCall, TeamPlace, Transfer,
+    ExtentSelection, FileId, FilePath, JOB_SIZE_LIMIT, JobCall, JobOpenCall, KnownFile,
+    LayoutChoice, LockCall, LockKind, LockRange, LockRequest, Member, Mode, NamespaceRequest,
+    NewFile, NodeInfo, Opened, PeerRequest, ProcessName, ProcessRequest, ProcessTarget,
+    ProcessWork, ROUNDS_LIMIT, Removal, Reply, Request, Revocation, Seek, SharedCall, SharedFileId,
+    SharedRequest, SubfileIndex, SubfileLocation, SubfileRange, TeamCall, TeamPlace, Transfer,
 };
 
 use super::node_process::AttackedNode;
@@ -79,7 +79,7 @@ fn numbers_at_their_extremes_are_answered() {
 
 /// Whether a request may wait for other processes.
 fn waits(kind: &str) -> bool {
-    matches!(kind, "job" | "shared" | "lock" | "process" | "atomic")
+    matches!(kind, "job" | "shared" | "lock" | "process" | "atomic" | "job open")
 }
 
 /// The kind of a request. A new kind does not compile until it is attacked below.
@@ -118,6 +118,7 @@ fn kind(request: &Request) -> &'static str {
         Request::Atomic(_) => "atomic",
         Request::AtomicWaits => "atomic waits",
         Request::JoinUnnamedJob { .. } => "join unnamed job",
+        Request::JobOpen { .. } => "job open",
     }
 }
 
@@ -139,9 +140,15 @@ fn requests(flat: &Opened, extents: &Opened) -> Vec<Request> {
                 [0, ROUNDS_LIMIT - 1, u64::MAX]
                     .map(|number| far_round(&format!("job {short} {other}"), short, other, number)),
             );
+            let member = Member { job: "opens".to_owned(), size: short, rank: other };
+            let call = JobOpenCall::Begin(path());
+            all.push(Request::JobOpen { member, call });
         }
     }
     for &long in &LONG {
+        let member = || Member { job: "opens".to_owned(), size: 2, rank: 0 };
+        let calls = [JobOpenCall::Opened { open: long }, JobOpenCall::Closed { open: long }];
+        all.extend(calls.map(|call| Request::JobOpen { member: member(), call }));
         all.extend(of_long(long, flat, extents));
     }
     all.push(Request::Reset { files: vec![path()] });

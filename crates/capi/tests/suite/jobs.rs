@@ -1,0 +1,123 @@
+//! The processes of a job and one file, from C: who opens it first, what was issued counts, started
+//! accesses overlap, and a call that one process cannot make fails on all.
+
+use std::process::Output;
+
+use pario_server::config::Config;
+
+use crate::site::{Site, describe_output, new_job, prefix, source};
+
+/// Runs a part of the program as the processes of a job: in shared memory, and by messages, each at
+/// a site of its own.
+#[track_caller]
+fn run(new_site: impl Fn() -> Site, size: u32, arguments: &[&str]) -> Vec<Output> {
+    let mut all = Vec::new();
+    for short_cut in ["1", "0"] {
+        let site = new_site();
+        let (program, job) = (site.compile(&source("jobs.c")), new_job());
+        all.extend(site.run_ranks_with(size, |rank| {
+            let mut command = site.rank(&program, &job, size, rank);
+            command.args(arguments).env("PARIO_SHORT_CUT", short_cut);
+            command
+        }));
+    }
+    all
+}
+
+#[track_caller]
+fn run_ok(new_site: impl Fn() -> Site, size: u32, arguments: &[&str]) -> Vec<Output> {
+    let outputs = run(new_site, size, arguments);
+    let is_ok = outputs.iter().all(|output| output.status.success());
+    assert!(is_ok, "{:?}", outputs.iter().map(describe_output).collect::<Vec<_>>());
+    outputs
+}
+
+/// A site with four disks that take this long for each access.
+fn slow_site(latency_ms: u32) -> Site {
+    Site::with(|config| {
+        let socket = config.nodes[0].socket.display().to_string();
+        let data = socket.strip_suffix("/s").unwrap();
+        let disk = |number: u32| {
+            format!("{{ path = \"{data}/slow{number}\", latency_ms = {latency_ms} }}")
+        };
+        let disks: Vec<String> = (0..4).map(disk).collect();
+        let text = format!(
+            "[nodes.local]\ndata = \"{data}/data\"\nsocket = \"{socket}\"\ncache = 0\n\
+             disks = [{}]\n",
+            disks.join(", ")
+        );
+        *config = Config::parse(&text, "slow.toml").unwrap();
+    })
+}
+
+#[test]
+fn the_first_open_of_a_job_counts_until_its_last_close() {
+    run_ok(Site::new, 3, &["first open"]);
+}
+
+#[test]
+fn the_first_open_counts_with_the_preload_library() {
+    let site = Site::new();
+    let no_macros = ["-DPARIO_NO_MACROS"];
+    let program = site.compile_with(&source("jobs.c"), &["--cflags", "--libs"], &no_macros);
+    let job = new_job();
+    let outputs = site.run_ranks_with(3, |rank| {
+        let mut command = site.rank(&program, &job, 3, rank);
+        command.arg("first open").env("LD_PRELOAD", prefix().join("lib/libpario_preload.so"));
+        command
+    });
+    for output in outputs {
+        assert!(output.status.success(), "{}", describe_output(&output));
+    }
+}
+
+#[test]
+fn what_a_process_has_issued_counts_for_its_later_calls() {
+    run_ok(|| slow_site(100), 2, &["issued"]);
+}
+
+#[test]
+fn started_accesses_overlap() {
+    run_ok(|| slow_site(200), 1, &["overlap", "0.2"]);
+    run_ok(|| slow_site(200), 2, &["overlap atomic", "0.2"]);
+}
+
+#[test]
+fn reads_of_records_past_the_end_leave_the_pointers_at_the_end() {
+    run_ok(Site::new, 2, &["past end"]);
+}
+
+#[test]
+fn a_call_that_one_process_cannot_make_fails_on_all() {
+    let outputs = run_ok(Site::new, 3, &["bad arguments"]);
+    for output in &outputs {
+        let (told, said) = (
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        );
+        let others = told.lines().filter(|line| line.ends_with("other")).count();
+        assert!(others >= 20, "{told}");
+        let errors: Vec<&str> = said
+            .lines()
+            .filter(|line| line.starts_with("PFS:") || line.starts_with("team:"))
+            .collect();
+        assert_eq!(errors.len(), others, "one error for each call of another process: {said}");
+        // Some calls of a team exchange their errors by themselves, and say "process".
+        let names_rank = |line: &&str| line.contains("rank") || line.contains("process ");
+        assert!(errors.iter().all(names_rank), "{said}");
+        let reasons = ["I/O mode 77 is unknown", "the buffer is NULL", "is not a position"];
+        assert!(reasons.iter().any(|reason| said.contains(reason)), "the reason is told: {said}");
+    }
+}
+
+#[test]
+fn a_global_sum_that_one_process_cannot_make_ends_all_with_the_reason() {
+    for (part, reason) in [("bad sum", "-1 numbers at"), ("bad operation", "\"unknown\"")] {
+        for (number, output) in run(Site::new, 2, &[part]).iter().enumerate() {
+            let said = describe_output(output);
+            assert!(output.status.code().is_some() && !output.status.success(), "{said}");
+            assert!(said.contains(reason), "{said}");
+            assert!(number % 2 == 1 || said.contains("rank 1 could not make the call"), "{said}");
+        }
+    }
+}
