@@ -33,6 +33,7 @@ pub use records::JobRecords;
 pub use shared_file::SharedFile;
 pub use shared_open_options::SharedOpenOptions;
 
+use crate::cached::MemoryPool;
 use crate::cluster::{self, Cluster};
 use crate::error::Error;
 
@@ -78,6 +79,8 @@ struct JobState {
     options: JobOptions,
     /// Held while this process meets the others.
     meeting: Mutex<()>,
+    /// The memory of closed cached files; dropped before the team.
+    memory_pool: MemoryPool,
     /// The team, from the first use of the memory on.
     team: Mutex<Option<Team>>,
     /// The first cluster of which this job uses files: its node can tell machines where to meet. A
@@ -129,6 +132,7 @@ impl Job {
             member: Arc::new(member.clone()),
             options,
             meeting: Mutex::default(),
+            memory_pool: MemoryPool::default(),
             team: Mutex::new(team),
             broker: Mutex::default(),
             lost_ranks: Mutex::default(),
