@@ -31,6 +31,7 @@ const char *GIO_Error(void);
 
 /* Collective: all processes call these in the same order, with the same arguments except paths. */
 int GIO_Open(const char *path_name, int *file_handle);
+int GIO_Open_cached(const char *path_name, int *file_handle, int64_t cache_bytes);
 int GIO_Close(int file_handle);
 int GIO_Sync(int file_handle);
 int GIO_Delete_file(const char *path_name);
@@ -40,6 +41,9 @@ int GIO_Create_record_irreg(int file_handle, int *record_handle, const int *segs
 int GIO_Create_record_irreg64(int file_handle, int *record_handle, const int64_t *segs,
                               int num_segs);
 int GIO_Delete_record(int file_handle, int record_handle);
+
+/* Forgets what the cache of this process holds. */
+int GIO_Invalidate(int file_handle);
 
 /* Queries: parts, records, and where bytes are. */
 int GIO_Inq_file(int file_handle, int *num_parts, int *num_records);

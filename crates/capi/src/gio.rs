@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use libc::{c_char, c_int, c_void};
 use pario::memory::Number;
-use pario::records::{RecordError, RecordFile, RecordId};
+use pario::records::{RecordError, RecordFile, RecordId, RecordOptions};
 
 use crate::errors::{CallResult, ErrnoError};
 use crate::record_files::{self, file, gio_call, path, record, record_error, region, start};
@@ -65,6 +65,37 @@ pub unsafe extern "C" fn GIO_Open(path_name: *const c_char, file_handle: *mut c_
         let file = RecordFile::open_or_create(&team, path).map_err(record_error)?;
         // SAFETY: as above, and it is not null.
         unsafe { file_handle.write_unaligned(record_files::add(file)) };
+        Ok(0)
+    })
+}
+
+/// Opens a record file, or creates it, with a cache for bytes of other machines, collectively.
+///
+/// # Safety
+/// `path_name` is null or a NUL-terminated string; `file_handle` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn GIO_Open_cached(
+    path_name: *const c_char,
+    file_handle: *mut c_int,
+    cache_bytes: i64,
+) -> c_int {
+    gio_call(|| {
+        check_pointer(file_handle)?;
+        // SAFETY: the caller guarantees it.
+        let path = unsafe { path(path_name)? };
+        let options = RecordOptions::new().cache(narrow(size(cache_bytes)?)?);
+        let file = options.open_or_create(&team::current()?, path).map_err(record_error)?;
+        // SAFETY: as above, and it is not null.
+        unsafe { file_handle.write_unaligned(record_files::add(file)) };
+        Ok(0)
+    })
+}
+
+/// Forgets the bytes of other machines that the cache of this process holds.
+#[unsafe(no_mangle)]
+pub extern "C" fn GIO_Invalidate(file_handle: c_int) -> c_int {
+    gio_call(|| {
+        file(file_handle)?.forget_cached();
         Ok(0)
     })
 }

@@ -17,7 +17,8 @@ impl RecordFile {
         self.create_one(NewRecord::Regular(len))
     }
 
-    /// Creates a record whose block in part `i` has `sizes[i]` bytes. Collective.
+    /// Creates a record whose block in part `i` has `sizes[i]` bytes; parts without a size have no
+    /// byte of it. Collective.
     pub fn create_record_irregular(&self, sizes: &[u64]) -> Result<RecordId, RecordError> {
         self.create_one(NewRecord::Irregular(sizes.to_vec()))
     }

@@ -11,9 +11,11 @@ use parking_lot::{Mutex, RwLock};
 use super::collective::{agree, different_versions};
 use super::error::RecordError;
 use super::open_parts::{self, OpenedParts, OwnPart, RecordMap, sync_directory};
+use super::options::RecordOptions;
 use super::part_owner::PartOwner;
 use super::part_search::{PartSearch, part_error};
 use super::part_server;
+use super::read_cache::{CacheStatistics, ReadCache};
 use super::record::{BlockLocation, Record, RecordId, RecordInfo};
 use super::request::{AccessCounter, AccessGuard};
 
@@ -59,6 +61,8 @@ pub(super) struct OpenRecordFile {
     pub remote_requests: AtomicUsize,
     pub map: RwLock<RecordMap>,
     pub accesses: Arc<AccessCounter>,
+    /// Bytes of parts on other machines, if the file was opened with a cache.
+    pub read_cache: Option<ReadCache>,
 }
 
 /// The parts whose maps this rank changes.
@@ -69,7 +73,7 @@ pub(super) struct OwnParts {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum OpenMode {
+pub(super) enum OpenMode {
     Open,
     Create,
     OpenOrCreate,
@@ -78,8 +82,11 @@ enum OpenMode {
 impl RecordFile {
     /// Creates a record file. Collective. Part `r` is a file of rank `r`; its name is the path that
     /// this rank gives, followed by `.part` and the number.
+    ///
+    /// If the path is a directory, the part is in it: `gio.part` and the number. This holds for all
+    /// calls that take the path of a record file.
     pub fn create(team: &Team, path: impl AsRef<Path>) -> Result<Self, RecordError> {
-        Self::open_as(team, path.as_ref(), OpenMode::Create)
+        RecordOptions::new().create(team, path)
     }
 
     /// Opens an existing record file with any number of ranks. Collective.
@@ -91,19 +98,27 @@ impl RecordFile {
     /// part `p` belongs to rank `p` modulo the number of ranks. Parts of a machine on which no rank
     /// runs are missing.
     pub fn open(team: &Team, path: impl AsRef<Path>) -> Result<Self, RecordError> {
-        Self::open_as(team, path.as_ref(), OpenMode::Open)
+        RecordOptions::new().open(team, path)
     }
 
     /// Opens a record file, and creates it if no rank finds a part of it. Collective.
     pub fn open_or_create(team: &Team, path: impl AsRef<Path>) -> Result<Self, RecordError> {
-        Self::open_as(team, path.as_ref(), OpenMode::OpenOrCreate)
+        RecordOptions::new().open_or_create(team, path)
     }
 
-    fn open_as(team: &Team, path: &Path, mode: OpenMode) -> Result<Self, RecordError> {
-        let call = match mode {
-            OpenMode::Open => "open of a record file",
-            OpenMode::Create => "create of a record file",
-            OpenMode::OpenOrCreate => "open_or_create of a record file",
+    pub(super) fn open_as(
+        team: &Team,
+        path: &Path,
+        mode: OpenMode,
+        cache_bytes: Option<usize>,
+    ) -> Result<Self, RecordError> {
+        let call = match (mode, cache_bytes.is_some()) {
+            (OpenMode::Open, false) => "open of a record file",
+            (OpenMode::Open, true) => "open of a record file with a cache",
+            (OpenMode::Create, false) => "create of a record file",
+            (OpenMode::Create, true) => "create of a record file with a cache",
+            (OpenMode::OpenOrCreate, false) => "open_or_create of a record file",
+            (OpenMode::OpenOrCreate, true) => "open_or_create of a record file with a cache",
         };
         let found = PartSearch::search(team, call, path)?;
         let OpenedParts { own, owners, map } = if found.parts.is_empty() {
@@ -122,6 +137,10 @@ impl RecordFile {
             open_parts::open(team, call, &found)?
         };
         let mutexes = team.mutexes(MUTEXES_PER_RANK)?;
+        let read_cache = match cache_bytes {
+            Some(bytes) => Some(ReadCache::new(team, bytes)?),
+            None => None,
+        };
         let file = Arc::new(OpenRecordFile {
             team: team.clone(),
             owners: owners.into(),
@@ -130,6 +149,7 @@ impl RecordFile {
             remote_requests: AtomicUsize::new(0),
             map: RwLock::new(map),
             accesses: Arc::default(),
+            read_cache,
         });
         if !found.are_all_local() {
             // The cell is empty: this is its only `set`.
@@ -213,6 +233,20 @@ impl RecordFile {
             callback.forget();
         }
         Ok(())
+    }
+
+    /// Forgets all bytes that the cache of this process holds; nothing without a cache. Accesses of
+    /// all ranks make cached bytes invalid by themselves: this is for parts that something else has
+    /// changed.
+    pub fn forget_cached(&self) {
+        if let Some(cache) = &self.file.read_cache {
+            cache.clear();
+        }
+    }
+
+    /// What the cache of this process has done and holds; zeros without a cache.
+    pub fn cache_statistics(&self) -> CacheStatistics {
+        self.file.read_cache.as_ref().map(ReadCache::statistics).unwrap_or_default()
     }
 
     /// The number of parts: one for each process that created the file.

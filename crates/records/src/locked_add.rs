@@ -64,8 +64,10 @@ impl RecordFile {
         // SAFETY: the caller guarantees it, and the transfers are dropped before this returns.
         let transfer = |run| unsafe { self.file.remote_addition(&addition, run) };
         let mut transfers: Vec<RemoteTransfer> = remote.into_iter().map(transfer).collect();
-        transfers.iter_mut().try_for_each(RemoteTransfer::begin)?;
-        let added = if let [run] = local[..] {
+        let begun = transfers.iter_mut().try_for_each(RemoteTransfer::begin);
+        let added = if begun.is_err() {
+            begun
+        } else if let [run] = local[..] {
             // SAFETY: the caller guarantees it.
             unsafe { self.file.add_run(&addition, run) }
         } else {
@@ -76,7 +78,9 @@ impl RecordFile {
             }
             progress.wait()
         };
-        added.and(RemoteTransfer::finish_all(transfers))
+        let added = added.and_then(|()| RemoteTransfer::finish_all(transfers));
+        // Numbers may have changed also if this has failed.
+        added.and(self.file.invalidate(&addition.record))
     }
 
     /// Starts to add numbers. The request keeps `kept` until the access is complete.
@@ -102,7 +106,8 @@ impl RecordFile {
         for run in remote {
             // SAFETY: the caller guarantees it, and `keeping` lives until the transfer is dropped.
             let transfer = unsafe { self.file.remote_addition(&addition, run) };
-            self.file.submit_remote(&progress, transfer, keeping.clone());
+            let changed = Some(&addition.record);
+            self.file.submit_remote(&progress, transfer, changed, keeping.clone());
         }
         for run in local {
             let keeping = keeping.clone();
@@ -192,7 +197,8 @@ impl OpenRecordFile {
             // The closure captures the whole `Addition`, which is `Send`, and not its pointer.
             let addition = addition;
             // SAFETY: the caller guarantees it.
-            unsafe { file.add_run(&addition, run) }
+            let added = unsafe { file.add_run(&addition, run) };
+            added.and(file.invalidate(&addition.record))
         });
     }
 

@@ -15,6 +15,8 @@ use super::part::{PATH_LIMIT, Part, PartError, PartIdentity, identity_of};
 
 /// The text between the path of a record file and the number of a part.
 const PART: &str = ".part";
+/// The name of a record file whose path is a directory.
+const NAME_IN_DIRECTORY: &str = "gio";
 /// The ending of the temporary name of a part that is being created.
 const NEW: &str = ".new";
 
@@ -308,6 +310,7 @@ fn last_paths_in(path: &Path) -> Result<Vec<u8>, RecordError> {
 /// Looks for parts at the path that this rank was given, and encodes them for the others.
 fn look_at(path: &Path) -> Result<Vec<u8>, RecordError> {
     let shown = path.display();
+    let path = &if path.is_dir() { path.join(NAME_IN_DIRECTORY) } else { path.to_owned() };
     let Some(name) = path.file_name() else {
         return Err(RecordError::Invalid(format!(
             "{shown}: this is not the path of a record file, because it ends without a name; add a \

@@ -33,7 +33,8 @@ impl fmt::Display for RecordId {
 pub enum NewRecord {
     /// A length in bytes, in even blocks: they differ by one byte at most.
     Regular(u64),
-    /// The length of the block in each part, in the order of parts. A block may be empty.
+    /// The length of the block in each part, in the order of parts. A block may be empty; those of
+    /// parts without a length are.
     Irregular(Vec<u64>),
 }
 
@@ -91,7 +92,7 @@ pub fn sizes_of(new: &NewRecord, parts: u32) -> Result<Vec<u64>, RecordError> {
             let size = |part: u32| u64::try_from(border(part + 1) - border(part)).unwrap_or(*total);
             Ok((0..parts).map(size).collect())
         }
-        NewRecord::Irregular(sizes) if sizes.len() == parts as usize => {
+        NewRecord::Irregular(sizes) if sizes.len() <= parts as usize => {
             let total = sizes.iter().try_fold(0_u64, |sum, size| sum.checked_add(*size));
             if total.is_none() {
                 return Err(RecordError::Invalid(
@@ -100,11 +101,13 @@ pub fn sizes_of(new: &NewRecord, parts: u32) -> Result<Vec<u64>, RecordError> {
                         .to_owned(),
                 ));
             }
-            Ok(sizes.clone())
+            let mut sizes = sizes.clone();
+            sizes.resize(parts as usize, 0);
+            Ok(sizes)
         }
         NewRecord::Irregular(sizes) => Err(RecordError::Invalid(format!(
-            "the irregular record has {} block sizes, but the record file has {parts} parts; give one \
-             size for each part, 0 for an empty block",
+            "the irregular record has {} block sizes, but the record file has {parts} parts; give at \
+             most one size for each part",
             sizes.len()
         ))),
     }
@@ -207,7 +210,9 @@ mod tests {
         assert_eq!(sizes_of(&NewRecord::Regular(1), 3).unwrap().iter().sum::<u64>(), 1);
         let huge = sizes_of(&NewRecord::Regular(u64::MAX), 4096).unwrap();
         assert_eq!(huge.iter().sum::<u64>(), u64::MAX);
-        assert!(sizes_of(&NewRecord::Irregular(vec![1; 3]), 4).is_err());
+        assert_eq!(sizes_of(&NewRecord::Irregular(vec![1; 3]), 4).unwrap(), [1, 1, 1, 0]);
+        assert_eq!(sizes_of(&NewRecord::Irregular(Vec::new()), 2).unwrap(), [0, 0]);
+        assert!(sizes_of(&NewRecord::Irregular(vec![1; 5]), 4).is_err());
         assert!(sizes_of(&NewRecord::Irregular(vec![u64::MAX, 1]), 2).is_err());
     }
 

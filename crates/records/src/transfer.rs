@@ -12,7 +12,8 @@ use super::error::RecordError;
 use super::file::{OpenRecordFile, RecordFile};
 use super::part_owner::PartOwner;
 use super::part_request::PartAction;
-use super::record::{PartPiece, RecordId};
+use super::read_cache::CachedRead;
+use super::record::{PartPiece, Record, RecordId};
 use super::remote_transfer::RemoteTransfer;
 use super::request::{Pending, Progress, StartedAccess};
 use super::worker_pool::WorkerPool;
@@ -37,13 +38,30 @@ impl RecordFile {
         let (record, _guard) = self.file.begin_access(record)?;
         let (lo, count) = record.check(&range)?;
         let (local, remote) = self.file.split_local(record.pieces(lo, count));
-        // SAFETY: the caller guarantees it, and the transfers are dropped before this returns.
-        let transfer = |piece| unsafe { RemoteTransfer::new(&self.file, action, memory, piece) };
-        let mut transfers: Vec<RemoteTransfer> = remote.into_iter().map(transfer).collect();
-        transfers.iter_mut().try_for_each(RemoteTransfer::begin)?;
         // SAFETY: the caller guarantees it.
-        unsafe { self.transfer_local(action, memory, &local)? };
-        RemoteTransfer::finish_all(transfers)
+        let mut cached = unsafe { self.file.begin_cached(action, &record, &remote, memory)? };
+        let mut transfers: Vec<RemoteTransfer> = match &mut cached {
+            Some(cached) => cached.transfers(&self.file),
+            None => {
+                // SAFETY: as above, and the transfers are dropped before this returns.
+                let new = |piece| unsafe { RemoteTransfer::new(&self.file, action, memory, piece) };
+                remote.into_iter().map(new).collect()
+            }
+        };
+        let mut moved = transfers.iter_mut().try_for_each(RemoteTransfer::begin);
+        // SAFETY: as above.
+        moved = moved.and_then(|()| unsafe { self.transfer_local(action, memory, &local) });
+        moved = moved.and_then(|()| RemoteTransfer::finish_all(transfers));
+        if action == PartAction::Write {
+            // A write that has failed may have changed some bytes.
+            return moved.and(self.file.invalidate(&record));
+        }
+        moved?;
+        if let (Some(cache), Some(cached)) = (&self.file.read_cache, cached) {
+            // SAFETY: as above.
+            unsafe { cache.end_read(cached, memory) };
+        }
+        Ok(())
     }
 
     /// Transfers bytes of local parts, and returns when all of them are transferred.
@@ -72,7 +90,7 @@ impl RecordFile {
             pieces.iter().skip(1).partition(|piece| is_long(piece));
         for piece in for_pool {
             // SAFETY: the caller guarantees it, and this function waits.
-            unsafe { self.file.submit_piece(&progress, action, memory, piece, ()) };
+            unsafe { self.file.submit_piece(&progress, action, memory, piece, None, ()) };
         }
         let mut own = Ok(());
         for piece in pieces.iter().take(1).chain(&for_caller) {
@@ -102,15 +120,26 @@ impl RecordFile {
         let keeping = Arc::new((guard, kept.clone()));
         let progress = Progress::new();
         let starting = progress.task();
-        let (local, remote) = self.file.split_local(record.pieces(lo, count));
+        let (local, mut remote) = self.file.split_local(record.pieces(lo, count));
+        let changed = (action == PartAction::Write).then_some(&record);
+        // SAFETY: the caller guarantees it.
+        let cached = unsafe { self.file.begin_cached(action, &record, &remote, memory)? };
+        if let Some(cached) = cached {
+            // SAFETY: the caller guarantees it, and `keeping` lives until the task is complete.
+            unsafe { self.file.submit_cached(&progress, cached, memory, keeping.clone()) };
+            remote.clear();
+        }
         for piece in remote {
             // SAFETY: the caller guarantees it, and `keeping` lives until the transfer is dropped.
             let transfer = unsafe { RemoteTransfer::new(&self.file, action, memory, piece) };
-            self.file.submit_remote(&progress, transfer, keeping.clone());
+            self.file.submit_remote(&progress, transfer, changed, keeping.clone());
         }
         for piece in local {
+            let keeping = keeping.clone();
             // SAFETY: the caller guarantees it, and `keeping` lives until the task is complete.
-            unsafe { self.file.submit_piece(&progress, action, memory, piece, keeping.clone()) };
+            unsafe {
+                self.file.submit_piece(&progress, action, memory, piece, changed, keeping);
+            }
         }
         starting.over(Ok(()));
         Ok(StartedAccess::pending(progress, kept))
@@ -123,19 +152,83 @@ impl OpenRecordFile {
         pieces.into_iter().partition(|piece| self.owners[piece.part].is_local())
     }
 
-    /// Sends the requests of a remote transfer. The thread that waits for the access receives the
-    /// replies; if not all requests could be sent yet, a pool thread does the rest.
-    pub fn submit_remote<K: Send + 'static>(
+    /// Begins a read through the cache, if the file has one that takes it.
+    ///
+    /// # Safety
+    /// The memory covers the pieces, and no other thread uses it during the call.
+    unsafe fn begin_cached(
         &self,
+        action: PartAction,
+        record: &Record,
+        remote: &[PartPiece],
+        memory: CallerMemory,
+    ) -> Result<Option<CachedRead>, RecordError> {
+        let bytes = remote.iter().map(|piece| piece.len).sum();
+        match &self.read_cache {
+            Some(cache) if action == PartAction::Read && bytes > 0 && cache.is_for(bytes) => {
+                // SAFETY: the caller guarantees it.
+                Ok(Some(unsafe { cache.begin_read(record, remote, memory)? }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Lets a pool thread fetch the missing blocks of a read through the cache.
+    ///
+    /// # Safety
+    /// The memory covers the pieces of the read until the task is complete, or as long as `kept`
+    /// lives.
+    unsafe fn submit_cached<K: Send + 'static>(
+        self: &Arc<Self>,
         progress: &Arc<Progress>,
-        mut transfer: RemoteTransfer,
+        mut cached: CachedRead,
+        memory: CallerMemory,
         kept: K,
     ) {
-        let task = progress.task();
+        if cached.is_complete() {
+            return;
+        }
+        let (file, task) = (self.clone(), progress.task());
+        WorkerPool::RemoteAccess.submit(move || {
+            // The closure captures the whole `CallerMemory`, which is `Send`, and not its pointer.
+            let memory = memory;
+            let moved = RemoteTransfer::finish_all(cached.transfers(&file));
+            if let (Ok(()), Some(cache)) = (&moved, &file.read_cache) {
+                // SAFETY: the caller guarantees it.
+                unsafe { cache.end_read(cached, memory) };
+            }
+            // As in `submit_remote`: first the task, then `kept`.
+            task.over(moved);
+            drop(kept);
+        });
+    }
+
+    /// Makes cached bytes of a record invalid on all machines, if the file has caches: an access has
+    /// changed the record.
+    pub fn invalidate(&self, record: &Record) -> Result<(), RecordError> {
+        match &self.read_cache {
+            Some(cache) => cache.invalidate(record.info.id.number()),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends the requests of a remote transfer; `changed` is the record that it changes. The thread that waits for the access receives the
+    /// replies; if not all requests could be sent yet, a pool thread does the rest.
+    pub fn submit_remote<K: Send + 'static>(
+        self: &Arc<Self>,
+        progress: &Arc<Progress>,
+        mut transfer: RemoteTransfer,
+        changed: Option<&Arc<Record>>,
+        kept: K,
+    ) {
+        let (file, task, changed) = (self.clone(), progress.task(), changed.cloned());
         let begun = transfer.begin_if_few();
         let has_requested_all = transfer.has_requested_all();
         let finish = move || {
-            let result = begun.and_then(|()| transfer.finish());
+            let mut result = begun.and_then(|()| transfer.finish());
+            if let Some(record) = changed {
+                result = result.and(file.invalidate(&record));
+            }
             // `kept` ends after the task, so that `wait_for_all` returns only when every request is
             // complete.
             task.over(result);
@@ -157,13 +250,19 @@ impl OpenRecordFile {
         action: PartAction,
         memory: CallerMemory,
         piece: PartPiece,
+        changed: Option<&Arc<Record>>,
         kept: K,
     ) {
+        let changed = changed.cloned();
         self.submit_local(progress, kept, move |file| {
             // The closure captures the whole `CallerMemory`, which is `Send`, and not its pointer.
             let memory = memory;
             // SAFETY: the caller guarantees it.
-            unsafe { transfer_piece(&file.owners[piece.part], action, memory, piece) }
+            let moved = unsafe { transfer_piece(&file.owners[piece.part], action, memory, piece) };
+            match changed {
+                Some(record) => moved.and(file.invalidate(&record)),
+                None => moved,
+            }
         });
     }
 

@@ -73,7 +73,8 @@ const ROLES: &[&[PartnerRole]] = &[
         pario-bench store --quick\n  \
         pario-bench store/flat --dir /mnt/ssd\n  \
         pario-bench net/tcp-stream\n  \
-        pario-bench slices/warm,aligned,cold --plots pictures\n\n\
+        pario-bench slices/warm,aligned,cold --plots pictures\n  \
+        pario-bench memory/donio,gio --tables\n\n\
         A larger ratio is better. A missed goal is printed as `short` and is not an error."
 )]
 struct Arguments {
@@ -93,6 +94,10 @@ struct Arguments {
     /// measured
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
+    /// Print tables in the form of the reports that describe the same measurements, behind the
+    /// figures
+    #[arg(long)]
+    tables: bool,
     /// Run as the second process of a measurement
     #[arg(long, hide = true, num_args = 1.., allow_hyphen_values = true)]
     partner: Option<Vec<String>>,
@@ -136,7 +141,7 @@ fn main() -> Result<()> {
     if let Some(dir) = &arguments.plots {
         write_plots(area, &report, dir)?;
     }
-    report.close();
+    report.close(arguments.tables);
     ensure!(failed.is_empty(), "not measured: {}", failed.join(", "));
     Ok(())
 }

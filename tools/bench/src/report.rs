@@ -8,12 +8,13 @@ use crate::turns::Comparison;
 pub struct Report {
     area: String,
     figures: Vec<Figure>,
+    tables: Vec<String>,
 }
 
 impl Report {
     /// Creates the report of an area.
     pub fn new(area: &str) -> Self {
-        Self { area: area.to_owned(), figures: Vec::new() }
+        Self { area: area.to_owned(), figures: Vec::new(), tables: Vec::new() }
     }
 
     /// Prints a measured figure, with the ratio to reach if it has a goal.
@@ -35,10 +36,18 @@ impl Report {
         self.print(name, FigureOutcome::Skipped { reason });
     }
 
-    /// Prints the closing count.
-    pub fn close(self) {
+    /// Adds a table, in the form of the report that it is compared with.
+    pub fn table(&mut self, table: String) {
+        self.tables.push(table);
+    }
+
+    /// Prints the closing count, and the tables behind it if they are wanted.
+    pub fn close(self, with_tables: bool) {
         let short = self.figures.iter().filter(|figure| figure.is_short()).count();
         println!("figures: {}, short: {short}", self.figures.len());
+        for table in self.tables.iter().filter(|_| with_tables) {
+            println!("\n{table}");
+        }
     }
 
     /// The numbers of a figure, if it was measured.

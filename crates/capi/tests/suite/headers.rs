@@ -428,6 +428,8 @@ fn calls() -> Vec<(&'static str, String)> {
         gio::GIO_Barrier() -> c_int;
         gio::GIO_Error() -> Text;
         gio::GIO_Open(Text, Int) -> c_int;
+        gio::GIO_Open_cached(Text, Int, c_long) -> c_int;
+        gio::GIO_Invalidate(c_int) -> c_int;
         gio::GIO_Close(c_int) -> c_int;
         gio::GIO_Sync(c_int) -> c_int;
         gio::GIO_Delete_file(Text) -> c_int;

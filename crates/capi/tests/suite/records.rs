@@ -54,6 +54,24 @@ fn calls_do_the_same_on_several_machines() {
 }
 
 #[test]
+fn parts_are_in_a_directory_and_records_in_some_parts() {
+    let site = Site::new();
+    let program = site.compile(&source("records.c"));
+    for shape in [(1, 1), (3, 1), (4, 2)] {
+        is_fine_on(&site, &program, shape, "directory", &[]);
+    }
+}
+
+#[test]
+fn reads_through_a_cache_see_every_write() {
+    let site = Site::new();
+    let program = site.compile(&source("records.c"));
+    for shape in [(2, 1), (3, 3), (4, 2)] {
+        is_fine_on(&site, &program, shape, "cached", &[]);
+    }
+}
+
+#[test]
 fn invalid_arguments_are_refused() {
     let site = Site::new();
     let program = site.compile(&source("records.c"));

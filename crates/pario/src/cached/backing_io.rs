@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use pario_team::RawArray;
 
 use super::agreement::RankFailure;
+use super::range_to_disk::RangeToDisk;
 use super::source::BackingFile;
 
 /// The size of the buffer for a plain file: it fits into the cache of a processor.
@@ -142,12 +143,38 @@ impl BackingIo {
         spans: &[PageSpan],
         offset: u64,
     ) -> Result<(), RankFailure> {
+        self.store_from(array, spans, offset, self.pointers(array, spans))
+    }
+
+    /// Writes bytes of an array that ranks may change during the call; the file then has any mixture
+    /// of old and new ones.
+    pub fn store_used(
+        &self,
+        array: &RawArray,
+        spans: &[PageSpan],
+        offset: u64,
+    ) -> Result<(), RankFailure> {
+        // The bytes of a plain file are read by the kernel alone. Those of a cluster file are read by
+        // this process, and must stay the same while they are under way.
+        let is_plain = matches!(self.file, BackingFile::Plain(_));
+        let pointers = self.pointers(array, spans).filter(|_| is_plain);
+        self.store_from(array, spans, offset, pointers)
+    }
+
+    fn store_from(
+        &self,
+        array: &RawArray,
+        spans: &[PageSpan],
+        offset: u64,
+        pointers: Option<Vec<*mut u8>>,
+    ) -> Result<(), RankFailure> {
         self.has_written.store(true, Ordering::Relaxed);
-        match self.pointers(array, spans) {
+        match pointers {
             Some(pointers) => {
                 let mut pieces: Vec<IoSlice<'_>> = Vec::with_capacity(spans.len());
                 for (pointer, (_, len)) in pointers.into_iter().zip(spans) {
-                    // SAFETY: as in `load`; the bytes are only read.
+                    // SAFETY: as in `load`; the bytes are only read, and if other ranks may change
+                    // them, by the kernel alone.
                     pieces.push(IoSlice::new(unsafe { std::slice::from_raw_parts(pointer, *len) }));
                 }
                 self.file.write_at(&mut pieces, offset)?;
@@ -191,13 +218,34 @@ impl BackingIo {
         self.has_written.store(true, Ordering::Relaxed);
     }
 
-    /// Makes the writes durable, if there are any.
-    pub fn sync(&self) -> Result<(), RankFailure> {
-        if self.has_written.load(Ordering::Relaxed) {
-            self.file.sync().map_err(|why| why.context("cannot make durable what it wrote"))?;
-            self.has_written.store(false, Ordering::Relaxed);
-            self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+    /// Whether a write is not synced yet.
+    pub fn has_written(&self) -> bool {
+        self.has_written.load(Ordering::Relaxed)
+    }
+
+    /// Notes that another process has synced the writes.
+    pub fn note_synced(&self) {
+        self.has_written.store(false, Ordering::Relaxed);
+    }
+
+    /// What moves written bytes of a plain file to its disk.
+    pub fn range_to_disk(&self) -> Option<RangeToDisk> {
+        match &self.file {
+            BackingFile::Plain(file) => Some(RangeToDisk::new(file)),
+            BackingFile::Cluster(_) => None,
         }
+    }
+
+    /// Makes the writes of this rank durable, if there are any.
+    pub fn sync(&self) -> Result<(), RankFailure> {
+        if self.has_written() { self.sync_all() } else { Ok(()) }
+    }
+
+    /// Makes the writes durable; of a plain file, those of all processes of the machine.
+    pub fn sync_all(&self) -> Result<(), RankFailure> {
+        self.file.sync().map_err(|why| why.context("cannot make durable what it wrote"))?;
+        self.note_synced();
+        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 }

@@ -19,10 +19,20 @@ pub struct FileEnd {
 impl FileEnd {
     /// Creates it. Collective.
     pub fn new(team: &Team, len: u64) -> Result<Self, Error> {
+        let (number, lock) = Self::memory(team)?;
+        Self::in_memory(number, lock, len)
+    }
+
+    /// Allocates the number and its lock. Collective.
+    pub fn memory(team: &Team) -> Result<(Segments, Mutexes), Error> {
         let is_first = team.rank() == 0;
         let number = team.segments(if is_first { 8 } else { 0 })?;
-        let lock = team.mutexes(u32::from(is_first))?;
-        if is_first {
+        Ok((number, team.mutexes(u32::from(is_first))?))
+    }
+
+    /// Sets the number to this length. The other ranks see it after the next round.
+    pub fn in_memory(number: Segments, lock: Mutexes, len: u64) -> Result<Self, Error> {
+        if number.team().rank() == 0 {
             number.swap(len, 0, 0)?;
         }
         Ok(Self { number, lock, known: AtomicU64::new(len) })

@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 
 use super::agreement::{RankFailure, agree};
 use super::backing_io::{BackingIo, PageSpan};
-use super::io_share::IoShare;
+use super::io_share::{IoShare, can_access};
 use super::source::{BackingOptions, CachedFileSource};
+use super::write_back::WriteBack;
 use super::{CacheMemory, CachedFile};
 use crate::error::Error;
 
@@ -25,6 +26,10 @@ pub struct DirtyRun {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushStep {
+    /// The write-back of this rank has written some pages in the background.
+    WroteBack,
+    /// The write-back of this rank has failed and waits for the next flush.
+    WriteBackFailed,
     /// This rank has written some pages; more writes or a sync follow.
     Wrote,
     /// The writes of this rank are durable.
@@ -51,8 +56,9 @@ impl CachedFile {
     /// Writes the changes since the last flush. Collective.
     pub(super) fn write_back(&mut self, call: &str) -> Result<(), Error> {
         self.memory.fence()?;
-        let is_changed = self.is_changed.load(Ordering::Relaxed);
-        let changed = agree(&self.team, &self.path, call, &Ok(u64::from(is_changed)))?;
+        let is_changed = u64::from(self.is_changed.load(Ordering::Relaxed));
+        let is_new_name = u64::from(self.is_new_name) << 1;
+        let changed = agree(&self.team, &self.path, call, &Ok(is_changed | is_new_name))?;
         if let Some(error) = &self.poison {
             return Err(error.clone());
         }
@@ -63,17 +69,21 @@ impl CachedFile {
         let done = if self.settings.replace {
             self.replace(call, end)
         } else {
-            self.write_in_place(call, end)
+            // Rank 0 has created the file.
+            self.write_in_place(call, end, changed[0] >> 1 == 1)
         };
         match &done {
-            Ok(()) => self.is_changed.store(false, Ordering::Relaxed),
+            Ok(()) => {
+                self.is_changed.store(false, Ordering::Relaxed);
+                self.is_new_name = false;
+            }
             Err(error @ Error::Cached { is_final: true, .. }) => self.poison = Some(error.clone()),
             Err(_) => {}
         }
         done
     }
 
-    fn share_of_writing(&self) -> Option<IoShare> {
+    pub(super) fn share_of_writing(&self) -> Option<IoShare> {
         IoShare::of_team(&self.team, &self.source, self.settings.writers)
     }
 
@@ -83,34 +93,71 @@ impl CachedFile {
         }
     }
 
-    /// Writes the changed pages in place.
-    fn write_in_place(&self, call: &str, end: u64) -> Result<(), Error> {
-        let done = match &self.backing {
+    /// Writes the changed pages in place: first all ranks write, and then they sync.
+    fn write_in_place(&self, call: &str, end: u64, is_new_name: bool) -> Result<(), Error> {
+        let mut pause = self.write_back.as_ref().map(WriteBack::pause);
+        if let Some(pause) = &mut pause {
+            pause.forget_failure();
+        }
+        let stored = match &self.backing {
             Some(backing) => self.write_share(backing, end),
             None => Ok(()),
         };
-        agree(&self.team, &self.path, call, &done.map(|()| 0)).map(drop)
+        let has_written = self.backing.as_ref().is_some_and(|backing| backing.has_written());
+        let stored = stored.map(|()| u64::from(has_written));
+        let written = agree(&self.team, &self.path, call, &stored)?;
+        let synced = match &self.backing {
+            Some(backing) => self.sync_share(backing, written.contains(&1)),
+            None => Ok(()),
+        };
+        let synced = match is_new_name && self.team.rank() == self.name_rank() {
+            true => synced.and_then(|()| {
+                let synced = self.source.sync_name();
+                synced.map_err(|why| why.context("cannot make its name durable"))
+            }),
+            false => synced,
+        };
+        agree(&self.team, &self.path, call, &synced.map(|()| 0))?;
+        if let Some(backing) = &self.backing {
+            backing.note_synced();
+        }
+        Ok(())
     }
 
     fn write_share(&self, backing: &BackingIo, end: u64) -> Result<(), RankFailure> {
-        if let Some(share) = self.share_of_writing() {
-            let dirty = self.memory.dirty(share, end)?;
-            // No rank uses the pages, so that the order of mark and write does not matter.
-            self.memory.mark(&dirty, false)?;
-            if let Err(why) = self.store(backing, &dirty) {
-                self.memory.mark(&dirty, true)?;
-                return Err(why);
-            }
-            // The rank whose share has the last page extends the file: the page may be unchanged.
-            let last = end.saturating_sub(1) / self.memory.array().page_len();
-            if share.has(last) {
-                backing.extend_to(end).map_err(|why| why.context("cannot make the file longer"))?;
-            }
+        let Some(share) = self.share_of_writing() else { return Ok(()) };
+        let dirty = self.memory.dirty(share, end)?;
+        // No rank uses the pages, so that the order of mark and write does not matter.
+        self.memory.mark(&dirty, false)?;
+        if let Err(why) = self.store(backing, &dirty) {
+            self.memory.mark(&dirty, true)?;
+            return Err(why);
         }
-        // This includes pages that were written before the flush, to free their frames.
-        backing.sync()?;
+        // The rank whose share has the last page extends the file: the page may be unchanged.
+        let last = end.saturating_sub(1) / self.memory.array().page_len();
+        if share.has(last) {
+            backing.extend_to(end).map_err(|why| why.context("cannot make the file longer"))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the writes of all ranks durable. One sync of a plain file covers all processes of its
+    /// machine; in a cluster each rank syncs its own writes.
+    fn sync_share(&self, backing: &BackingIo, has_written: bool) -> Result<(), RankFailure> {
+        match self.source {
+            CachedFileSource::Plain(_) if self.team.rank() != 0 => return Ok(()),
+            CachedFileSource::Plain(_) if has_written => backing.sync_all()?,
+            CachedFileSource::Plain(_) => {}
+            CachedFileSource::Cluster(..) => backing.sync()?,
+        }
         self.reached(FlushStep::Synced);
         Ok(())
+    }
+
+    /// The rank that makes the name of a new file durable: another one than the one that syncs the
+    /// bytes, if there is one, so that both syncs are under way at once.
+    fn name_rank(&self) -> u32 {
+        u32::from(self.team.size() > 1 && can_access(&self.team, &self.source, 1))
     }
 
     fn store(&self, backing: &BackingIo, dirty: &[DirtyRun]) -> Result<(), RankFailure> {
@@ -160,7 +207,7 @@ impl CachedFile {
             new_file.open(options).map_err(|why| why.context("cannot open the file beside"))?;
         let backing = BackingIo::new(file, &self.counters, self.settings.is_copying);
         let all = match &self.memory {
-            CacheMemory::Whole(whole) => whole.dirty(share, end, true)?,
+            CacheMemory::Whole(whole) => whole.cache().dirty(share, end, true)?,
             CacheMemory::Pages(_) => {
                 return Err(RankFailure::invalid("holds only a part of the file"));
             }

@@ -30,11 +30,14 @@ mod backing_io;
 mod file_end;
 mod flush;
 mod io_share;
+mod memory_pool;
 mod options;
 mod page_cache;
 mod pointer;
+mod range_to_disk;
 mod source;
 mod whole_file_cache;
+mod write_back;
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,6 +48,7 @@ use pario_team::{RawArray, Team};
 pub use backing_io::CachedStatistics;
 #[doc(hidden)]
 pub use flush::FlushStep;
+pub(crate) use memory_pool::MemoryPool;
 pub use options::CachedOptions;
 pub use source::CachedFileSource;
 
@@ -55,9 +59,10 @@ use backing_io::{BackingIo, IoCounters};
 use file_end::FileEnd;
 use flush::DirtyRun;
 use io_share::IoShare;
+use memory_pool::MemoryLease;
 use options::OpenSettings;
 use page_cache::{PageCache, PageIo};
-use whole_file_cache::WholeFileCache;
+use write_back::{WriteBack, WriteBackPause, WriteBackTask};
 
 /// The largest offset of a byte.
 const OFFSET_LIMIT: u64 = 1 << 62;
@@ -76,15 +81,19 @@ const OFFSET_LIMIT: u64 = 1 << 62;
 /// [`Read`](std::io::Read), [`Write`](std::io::Write) and [`Seek`](std::io::Seek) use a pointer of
 /// this rank; the flush of `Write` does nothing.
 pub struct CachedFile {
+    /// The thread that writes pages in the background; dropped before the memory.
+    write_back: Option<WriteBack>,
     job: Job,
     team: Team,
     source: CachedFileSource,
     path: String,
     settings: OpenSettings,
-    end: FileEnd,
+    end: Arc<FileEnd>,
     memory: CacheMemory,
     /// The backing file, if this rank reads or writes it.
-    backing: Option<BackingIo>,
+    backing: Option<Arc<BackingIo>>,
+    /// Whether the name of the file must be made durable by the first flush.
+    is_new_name: bool,
     /// The reserved length; none before the first `reserve`.
     room: Option<u64>,
     position: u64,
@@ -98,7 +107,7 @@ pub struct CachedFile {
 /// The pages in memory.
 enum CacheMemory {
     /// All pages of the file.
-    Whole(WholeFileCache),
+    Whole(MemoryLease),
     /// Some pages of the file.
     Pages(PageCache),
 }
@@ -151,9 +160,27 @@ impl CachedFile {
     /// ```
     pub fn reserve(&mut self, bytes: u64) -> Result<(), Error> {
         self.memory.fence()?;
+        // Until all ranks have the new memory, no rank writes pages of the old one.
+        let write_back = self.write_back.take();
+        let mut pause = write_back.as_ref().map(WriteBack::pause);
+        let reserved = self.reserve_memory(bytes, pause.as_mut());
+        drop(pause);
+        self.write_back = write_back;
+        reserved?;
+        self.start_write_back(bytes);
+        Ok(())
+    }
+
+    fn reserve_memory(
+        &mut self,
+        bytes: u64,
+        pause: Option<&mut WriteBackPause<'_>>,
+    ) -> Result<(), Error> {
         let call = format!("reserve of {bytes} bytes for {}", self.path);
         let checked = self.check_reserve(bytes);
-        agree(&self.team, &self.path, &call, &checked.map(|()| 0))?;
+        let job = self.job.clone();
+        let pool = job.memory_pool().begin(&self.team);
+        let numbers = agree(&self.team, &self.path, &call, &checked.map(|()| pool.number()))?;
         let end = self.end.now()?;
         if bytes < end {
             return Err(Error::invalid(format!(
@@ -161,23 +188,59 @@ impl CachedFile {
                 self.path
             )));
         }
-        if let CacheMemory::Whole(whole) = &self.memory
-            && whole.len() < bytes
+        let prefault = self.settings.prefault;
+        if let CacheMemory::Whole(old) = &self.memory
+            && (old.cache().len() < bytes || (prefault && !old.is_prefaulted()))
         {
-            let larger = WholeFileCache::new(&self.team, &self.path, bytes)?;
-            if self.settings.prefault {
-                larger.array().prefault()?;
+            let larger = pool.lease(&self.team, &self.path, &numbers, bytes, prefault)?;
+            let was_used = larger.clean(0);
+            larger.touch(bytes);
+            if was_used {
+                // Ranks copy into the memory of others, which must be clean by then.
+                self.team.barrier()?;
             }
             let (rank, size) = (self.team.rank(), self.team.size());
             let copied = match IoShare::of_rank(rank, size, size) {
-                Some(share) => larger.copy_from(whole, share, end),
+                Some(share) => larger.cache().copy_from(old.cache(), share, end),
                 None => Ok(()),
             };
+            let new_end = Arc::new(larger.cache().end(end)?);
             agree(&self.team, &self.path, &call, &copied.map(|()| 0))?;
+            if let Some(pause) = pause {
+                pause.replace(larger.cache().clone(), new_end.clone());
+            }
+            self.end = new_end;
             self.memory = CacheMemory::Whole(larger);
+        }
+        if let CacheMemory::Whole(memory) = &self.memory {
+            memory.touch(bytes);
         }
         self.room = Some(bytes);
         Ok(())
+    }
+
+    /// Starts the write-back of this rank, if the file has one.
+    fn start_write_back(&mut self, bytes: u64) {
+        let age = self.settings.write_back.age(bytes).filter(|_| !self.settings.replace);
+        let (Some(age), None) = (age, &self.write_back) else { return };
+        let (Some(backing), Some(share), CacheMemory::Whole(memory)) =
+            (&self.backing, self.share_of_writing(), &self.memory)
+        else {
+            return;
+        };
+        let task = WriteBackTask {
+            memory: memory.cache().clone(),
+            backing: backing.clone(),
+            end: self.end.clone(),
+            share,
+            observer: self.settings.observer,
+            failure: None,
+        };
+        // Without the thread, the flush writes everything.
+        match WriteBack::start(task, age) {
+            Ok(started) => self.write_back = Some(started),
+            Err(error) => tracing::warn!("no write-back of {}: {error}", self.path),
+        }
     }
 
     fn check_reserve(&self, bytes: u64) -> Result<(), RankFailure> {
@@ -203,7 +266,7 @@ impl CachedFile {
         let here = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
         match &self.memory {
             _ if here == 0 => {}
-            CacheMemory::Whole(whole) => whole.get(&mut buffer[..here], offset)?,
+            CacheMemory::Whole(whole) => whole.cache().get(&mut buffer[..here], offset)?,
             CacheMemory::Pages(pages) => {
                 pages.get(&self.page_io()?, &mut buffer[..here], offset)?
             }
@@ -296,7 +359,7 @@ impl CachedFile {
             self.is_changed.store(true, Ordering::Relaxed);
         }
         match &self.memory {
-            CacheMemory::Whole(whole) => whole.put(buffer, offset),
+            CacheMemory::Whole(whole) => whole.cache().put(buffer, offset),
             CacheMemory::Pages(pages) => pages.put(&self.page_io()?, buffer, offset),
         }
     }
@@ -326,28 +389,28 @@ impl CachedFile {
 impl CacheMemory {
     fn fence(&self) -> Result<(), Error> {
         match self {
-            Self::Whole(whole) => whole.fence(),
+            Self::Whole(whole) => whole.cache().fence(),
             Self::Pages(pages) => pages.fence(),
         }
     }
 
     fn array(&self) -> &RawArray {
         match self {
-            Self::Whole(whole) => whole.array(),
+            Self::Whole(whole) => whole.cache().array(),
             Self::Pages(pages) => pages.array(),
         }
     }
 
     fn dirty(&self, share: IoShare, end: u64) -> Result<Vec<DirtyRun>, RankFailure> {
         match self {
-            Self::Whole(whole) => whole.dirty(share, end, false),
+            Self::Whole(whole) => whole.cache().dirty(share, end, false),
             Self::Pages(pages) => pages.dirty(share, end),
         }
     }
 
     fn mark(&self, dirty: &[DirtyRun], is_changed: bool) -> Result<(), RankFailure> {
         match self {
-            Self::Whole(whole) => whole.mark(dirty, is_changed),
+            Self::Whole(whole) => whole.cache().mark(dirty, is_changed),
             Self::Pages(pages) => pages.mark(dirty, is_changed),
         }
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use pario_proto::Access;
 use pario_team::Team;
@@ -15,7 +16,7 @@ use super::flush::FlushStep;
 use super::io_share::{IoShare, can_access};
 use super::page_cache::PageCache;
 use super::source::{BackingFile, BackingOptions, CachedFileSource};
-use super::whole_file_cache::WholeFileCache;
+use super::write_back::WriteBackRule;
 use super::{CacheMemory, CachedFile};
 use crate::error::Error;
 use crate::job::Job;
@@ -67,6 +68,7 @@ pub struct OpenSettings {
     readers: u32,
     pub writers: u32,
     mode: u32,
+    pub write_back: WriteBackRule,
     pub is_copying: bool,
     pub observer: Option<fn(FlushStep)>,
 }
@@ -93,6 +95,7 @@ impl CachedOptions {
             readers: DEFAULT_IO_RANKS,
             writers: DEFAULT_IO_RANKS,
             mode: 0o644,
+            write_back: WriteBackRule::Automatic,
             is_copying: false,
             observer: None,
         };
@@ -183,6 +186,34 @@ impl CachedOptions {
         self
     }
 
+    /// Write-back: how long no rank must have written to a page before it goes to the file in the
+    /// background, so that flush and close have to write the rest only. The default is 10 ms, for
+    /// files for which 8 MiB or more are reserved. `None`: only flush and close write to the file,
+    /// and a crash before them leaves it as it was.
+    ///
+    /// A file that is [replaced](Self::replace) or has [little memory](Self::memory) has no
+    /// write-back.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("steps");
+    /// # let job = pario::Job::new("write-back", 1, 0)?;
+    /// use pario::CachedOptions;
+    ///
+    /// let options = CachedOptions::new().write(true).create(true).write_back_age(None);
+    /// let mut steps = job.cache_with(&path, &options)?;
+    /// steps.reserve(64 << 20)?;
+    /// steps.write_at(b"step 1", 0)?; // in memory alone
+    /// steps.close()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn write_back_age(mut self, age: Option<Duration>) -> Self {
+        self.settings.write_back = age.map_or(WriteBackRule::Never, WriteBackRule::After);
+        self
+    }
+
     /// The permissions of a new file: `0o644` by default.
     pub fn mode(mut self, mode: u32) -> Self {
         self.settings.mode = mode;
@@ -214,14 +245,16 @@ impl CachedOptions {
             false => given.common_name(),
         };
         let call = format!("open of {path} {settings}");
-        agree(team, &path, &call, &source.as_ref().map(|_| 0).map_err(Clone::clone))?;
+        let pool = job.memory_pool().begin(team);
+        let checked = source.as_ref().map(|_| pool.number()).map_err(Clone::clone);
+        let numbers = agree(team, &path, &call, &checked)?;
         let source = source.unwrap_or(given);
         let counters = Arc::new(IoCounters::default());
 
         // Rank 0 creates and empties the file before the others open it.
         let first = (team.rank() == 0).then(|| settings.open_first(&source));
         let result = match &first {
-            Some(Ok((_, len, _))) => Ok(*len),
+            Some(Ok(opened)) => Ok(opened.len),
             Some(Err(why)) => Err(why.clone()),
             None => Ok(0),
         };
@@ -230,9 +263,12 @@ impl CachedOptions {
         let reading = IoShare::of_team(team, &source, settings.readers);
         let writing = IoShare::of_team(team, &source, settings.writers);
         let is_partial = settings.memory.is_some_and(|bytes| settings.write || len > bytes);
-        let is_emptied = matches!(&first, Some(Ok((_, _, true))));
+        let (is_emptied, is_created) = match &first {
+            Some(Ok(opened)) => (opened.is_emptied, opened.is_created),
+            _ => (false, false),
+        };
         let opened = match first {
-            Some(Ok((file, _, _))) => Ok(Some(file)),
+            Some(Ok(opened)) => Ok(Some(opened.file)),
             Some(Err(why)) => Err(why),
             None if reading.is_some() || writing.is_some() || is_partial => {
                 settings.open_again(&source).map(Some)
@@ -243,52 +279,72 @@ impl CachedOptions {
             .map(|file| file.map(|file| BackingIo::new(file, &counters, settings.is_copying)));
         let backing = backing.map_err(|why| why.context("cannot open it"));
 
-        let end = FileEnd::new(team, len)?;
-        let memory = match settings.memory.filter(|_| is_partial) {
-            Some(bytes) => CacheMemory::Pages(PageCache::new(team, bytes)?),
-            None => CacheMemory::Whole(WholeFileCache::new(team, &path, len)?),
-        };
         let needed = settings.first_needed(len);
-        let is_prefaulted = match &memory {
-            CacheMemory::Whole(whole) if needed == 0 && len > 0 => {
-                let is_prefaulted = whole.prefault_own();
-                // A rank reads into the memory of others, which must be provided by then.
-                team.barrier()?;
-                is_prefaulted
+        let (memory, end, is_provided) = match settings.memory.filter(|_| is_partial) {
+            Some(bytes) => {
+                let end = FileEnd::new(team, len)?;
+                (CacheMemory::Pages(PageCache::new(team, bytes)?), end, false)
             }
-            _ => false,
+            None => {
+                let lease = pool.lease(team, &path, &numbers, len, settings.prefault)?;
+                // Pages that the open reads need no cleaning.
+                let was_used = lease.clean(if needed == 0 { len } else { 0 });
+                let is_read = needed == 0 && len > 0;
+                let is_provided =
+                    was_used || lease.is_prefaulted() || (is_read && lease.cache().prefault_own());
+                if was_used || is_read {
+                    // A rank reads into the memory of others, which must be clean and provided.
+                    team.barrier()?;
+                }
+                lease.touch(len);
+                let end = lease.cache().end(len)?;
+                (CacheMemory::Whole(lease), end, is_provided)
+            }
         };
         let loaded = match (&backing, reading, &memory) {
             (Ok(Some(backing)), Some(share), CacheMemory::Whole(whole)) => whole
-                .load(backing, share, needed, is_prefaulted)
-                .and_then(|()| whole.fence().map_err(RankFailure::from)),
+                .cache()
+                .load(backing, share, needed..len, is_provided)
+                .and_then(|()| whole.cache().fence().map_err(RankFailure::from)),
             (Err(why), _, _) => Err(why.clone()),
             _ => Ok(()),
         };
         agree(team, &path, &call, &loaded.map(|()| 0))?;
         if let (CacheMemory::Whole(whole), true) = (&memory, settings.prefault) {
-            whole.array().make_ready();
+            whole.cache().array().make_ready();
         }
         let backing = backing.ok().flatten().filter(|_| settings.write || is_partial);
-        if let Some(backing) = backing.as_ref().filter(|_| is_emptied) {
+        if let Some(backing) = backing.as_ref().filter(|_| is_emptied || is_created) {
             backing.note_change();
         }
         Ok(CachedFile {
+            write_back: None,
             job: job.clone(),
             team: team.clone(),
             source,
             path,
             settings,
-            end,
+            end: Arc::new(end),
             memory,
-            backing,
+            backing: backing.map(Arc::new),
+            is_new_name: is_created,
             room: None,
             position: 0,
-            is_changed: AtomicBool::new(is_emptied),
+            is_changed: AtomicBool::new(is_emptied || is_created),
             poison: None,
             counters,
         })
     }
+}
+
+/// The file, as rank 0 has opened it.
+struct OpenedFirst {
+    file: BackingFile,
+    /// The length that counts: zero if the old content is discarded.
+    len: u64,
+    /// Whether old content is discarded.
+    is_emptied: bool,
+    is_created: bool,
 }
 
 impl OpenSettings {
@@ -344,37 +400,32 @@ impl OpenSettings {
         }
     }
 
-    /// Opens the file on rank 0. Returns it, its length, and whether old content was discarded.
-    fn open_first(
-        &self,
-        source: &CachedFileSource,
-    ) -> Result<(BackingFile, u64, bool), RankFailure> {
+    /// Opens the file on rank 0.
+    fn open_first(&self, source: &CachedFileSource) -> Result<OpenedFirst, RankFailure> {
         let options = self.backing_options();
         let cannot = |why: RankFailure| why.context("cannot open it");
         let create = |is_new| {
             let created = source.open(BackingOptions { create: true, is_new, ..options });
-            let created = created.map_err(|why| why.context("cannot create it"))?;
-            source.sync_name().map_err(cannot)?;
-            Ok::<BackingFile, RankFailure>(created)
+            created.map_err(|why| why.context("cannot create it"))
         };
-        let file = if self.create_new {
-            create(true)?
+        let (file, is_created) = if self.create_new {
+            (create(true)?, true)
         } else {
             match source.open(options) {
                 Err(why) if self.create && why.number == Errno::NOENT.raw_os_error() => {
-                    create(false)?
+                    (create(false)?, true)
                 }
-                opened => opened.map_err(cannot)?,
+                opened => (opened.map_err(cannot)?, false),
             }
         };
         let len = file.len().map_err(cannot)?;
         if !self.is_emptied() || !self.write {
-            return Ok((file, len, false));
+            return Ok(OpenedFirst { file, len, is_emptied: false, is_created });
         }
         if len > 0 && !self.replace {
             file.set_len(0).map_err(|why| why.context("cannot empty it"))?;
         }
-        Ok((file, 0, len > 0))
+        Ok(OpenedFirst { file, len: 0, is_emptied: len > 0, is_created })
     }
 
     fn open_again(&self, source: &CachedFileSource) -> Result<BackingFile, RankFailure> {
@@ -409,6 +460,11 @@ impl fmt::Display for OpenSettings {
         }
         if self.prefault {
             f.write_str(", with memory at once")?;
+        }
+        match self.write_back {
+            WriteBackRule::Automatic => {}
+            WriteBackRule::After(age) => write!(f, ", written back after {age:?}")?,
+            WriteBackRule::Never => f.write_str(", not written back")?,
         }
         if let Some(bytes) = self.memory {
             write!(f, ", in {bytes} bytes of memory")?;

@@ -1,9 +1,13 @@
 //! A file of which all pages are in the memory of the ranks.
 
-use pario_team::{RawArray, Team};
+use std::ops::Range;
+use std::sync::atomic::{self, Ordering};
+
+use pario_team::{Mutexes, RawArray, Segments, Team};
 
 use super::agreement::RankFailure;
 use super::backing_io::{BackingIo, PageSpan};
+use super::file_end::FileEnd;
 use super::flush::DirtyRun;
 use super::io_share::{CHUNK_PAGES, IoShare};
 use crate::error::Error;
@@ -12,12 +16,32 @@ use crate::error::Error;
 const CHANGED: u8 = 1;
 /// The page has content: a rank has read it from the disk, or written to it.
 const HAS_CONTENT: u8 = 2;
+/// A rank has written to the page since the write-back has last seen it.
+const RECENT: u8 = 4;
 
-/// An array of bytes, and a byte of flags for each of its pages. A rank that writes sets the flags;
-/// only the flush clears them, while no rank writes.
+/// An array of bytes, and a byte of flags for each of its pages.
+///
+/// States of a page: *clean*; *dirty* (`CHANGED`); *writing*: the rank whose share it is has cleared
+/// `CHANGED` and copies the page to the file; *dirty again*: a rank has set `CHANGED` during that.
+///
+/// A rank that writes copies its bytes and then sets the flags. The rank whose share the page is
+/// clears `CHANGED` first and reads the bytes then. Bytes that it does not see are therefore followed
+/// by a `CHANGED` that it has not cleared. All ranks set the same value, and only one rank clears, so
+/// that plain stores suffice.
+#[derive(Clone)]
 pub struct WholeFileCache {
     data: RawArray,
     flags: RawArray,
+    end: Segments,
+    end_lock: Mutexes,
+}
+
+/// What the write-back finds in a chunk.
+pub struct QuietPages {
+    /// The runs of pages to write.
+    pub quiet: Vec<DirtyRun>,
+    /// Whether the chunk has dirty pages, quiet or not.
+    pub is_dirty: bool,
 }
 
 impl WholeFileCache {
@@ -32,7 +56,27 @@ impl WholeFileCache {
         };
         let data = team.raw_array(len, 1).map_err(hint)?;
         let flags = team.raw_array(len.div_ceil(data.page_len()), 1)?;
-        Ok(Self { data, flags })
+        let (end, end_lock) = FileEnd::memory(team)?;
+        Ok(Self { data, flags, end, end_lock })
+    }
+
+    /// The end of the file that this memory holds, with a first value; rank 0 sets it.
+    pub fn end(&self, len: u64) -> Result<FileEnd, Error> {
+        FileEnd::in_memory(self.end.clone(), self.end_lock.clone(), len)
+    }
+
+    /// Zeroes the pages of this rank from a byte to another, and its flags up to the latter.
+    pub fn clean(&self, from: u64, to: u64) {
+        let page = self.data.page_len();
+        let zero = |array: &RawArray, from: u64, to: u64| {
+            for local in array.local().filter(|local| (from..to).contains(&local.first())) {
+                // SAFETY: the page is memory of this rank that lives as long as the array; no rank
+                // uses it, since no file has this memory.
+                unsafe { local.pointer().write_bytes(0, local.len()) };
+            }
+        };
+        zero(&self.data, from / page * page, to);
+        zero(&self.flags, 0, to.div_ceil(page));
     }
 
     /// The bytes for which there is memory.
@@ -55,7 +99,9 @@ impl WholeFileCache {
         self.data.put(bytes, offset)?;
         let page = self.data.page_len();
         let (first, last) = (offset / page, (offset + bytes.len() as u64 - 1) / page);
-        self.set_flags(first, last + 1 - first, CHANGED | HAS_CONTENT)
+        // The bytes come before the flags, for ranks that see the flags without a barrier.
+        atomic::fence(Ordering::Release);
+        self.set_flags(first, last + 1 - first, CHANGED | HAS_CONTENT | RECENT)
     }
 
     fn set_flags(&self, first: u64, count: u64, flag: u8) -> Result<(), Error> {
@@ -68,17 +114,16 @@ impl WholeFileCache {
         self.data.take_huge()
     }
 
-    /// Reads this rank's share of the file, from a byte on; directly if the memory is provided
-    /// already.
+    /// Reads this rank's share of some bytes of the file; directly if the memory is provided already.
     pub fn load(
         &self,
         backing: &BackingIo,
         share: IoShare,
-        from: u64,
+        bytes: Range<u64>,
         is_prefaulted: bool,
     ) -> Result<(), RankFailure> {
         let page = self.data.page_len();
-        let len = self.len();
+        let Range { start: from, end: len } = bytes;
         for chunk in share.chunks(from / page, len.div_ceil(page)) {
             let offset = (chunk.start * page).max(from / page * page);
             let end = (chunk.end * page).min(len);
@@ -136,6 +181,48 @@ impl WholeFileCache {
             }
         }
         Ok(all)
+    }
+
+    /// Finds the pages of a chunk that are changed and that no rank has written to since the last
+    /// call for them, and marks them as the same as on the disk. Ranks may write to them at the same
+    /// time; `end` is called when the pages are marked.
+    pub fn take_quiet(
+        &self,
+        chunk: Range<u64>,
+        end: impl FnOnce() -> Result<u64, Error>,
+    ) -> Result<QuietPages, RankFailure> {
+        let page = self.data.page_len();
+        let mut flags = vec![0; usize::try_from(chunk.end - chunk.start).unwrap_or(0)];
+        self.flags.get(&mut flags, chunk.start).map_err(Error::from)?;
+        let is_alike =
+            |one: &u8, other: &u8| one & (CHANGED | RECENT) == other & (CHANGED | RECENT);
+        let (mut first, mut quiet, mut is_dirty) = (chunk.start, Vec::new(), false);
+        for run in flags.chunk_by(is_alike) {
+            let pages = first..first + run.len() as u64;
+            first = pages.end;
+            is_dirty |= run[0] & CHANGED != 0;
+            match run[0] & (CHANGED | RECENT) {
+                0 => {}
+                CHANGED => {
+                    self.set_flags(pages.start, pages.end - pages.start, HAS_CONTENT)?;
+                    quiet.push(pages);
+                }
+                _ => {
+                    self.set_flags(pages.start, pages.end - pages.start, CHANGED | HAS_CONTENT)?;
+                }
+            }
+        }
+        if quiet.is_empty() {
+            return Ok(QuietPages { quiet: Vec::new(), is_dirty });
+        }
+        // The flags are cleared before any byte is read: see the states of a page.
+        self.fence()?;
+        let end = end()?;
+        let run = |pages: Range<u64>| {
+            let (start, end) = (pages.start * page, (pages.end * page).min(end));
+            DirtyRun { offset: start, spans: self.spans(start, end), pages }
+        };
+        Ok(QuietPages { quiet: quiet.into_iter().map(run).collect(), is_dirty })
     }
 
     /// Marks pages as changed, or as the same as on the disk.

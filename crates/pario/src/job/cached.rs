@@ -1,7 +1,7 @@
 //! Cached files of a job.
 
 use super::Job;
-use crate::cached::{CachedFile, CachedFileSource, CachedOptions};
+use crate::cached::{CachedFile, CachedFileSource, CachedOptions, MemoryPool};
 use crate::error::Error;
 
 impl Job {
@@ -44,5 +44,10 @@ impl Job {
             self.note_cluster(cluster);
         }
         options.open(self, source)
+    }
+
+    /// The memory that the job keeps for its cached files.
+    pub(crate) fn memory_pool(&self) -> &MemoryPool {
+        &self.state.memory_pool
     }
 }

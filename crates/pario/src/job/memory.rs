@@ -180,6 +180,7 @@ impl Job {
     /// that was made from the memory is dropped here, too. The next use of the memory meets the
     /// ranks again. Dropping the last clone of the job does the same.
     pub fn leave_memory(&self) {
+        self.state.memory_pool.clear();
         // A machine leader waits here until the others have left, with no lock held.
         let team = self.state.team.lock().take();
         if let Some(team) = team {

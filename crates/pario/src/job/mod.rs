@@ -37,6 +37,7 @@ pub use records::JobRecords;
 pub use shared_file::SharedFile;
 pub use shared_open_options::SharedOpenOptions;
 
+use crate::cached::MemoryPool;
 use crate::cluster::{self, Cluster};
 use crate::error::Error;
 
@@ -82,6 +83,8 @@ struct JobState {
     options: JobOptions,
     /// Held while this process meets the others.
     meeting: Mutex<()>,
+    /// The memory of closed cached files; dropped before the team.
+    memory_pool: MemoryPool,
     /// The team, from the first use of the memory on.
     team: Mutex<Option<Team>>,
     /// The first cluster of which this job uses files: its node can tell machines where to meet. A
@@ -133,6 +136,7 @@ impl Job {
             member: Arc::new(member.clone()),
             options,
             meeting: Mutex::default(),
+            memory_pool: MemoryPool::default(),
             team: Mutex::new(team),
             broker: Mutex::default(),
             lost_ranks: Mutex::default(),

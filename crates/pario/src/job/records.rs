@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pario_records::RecordFile;
+use pario_records::{RecordFile, RecordOptions};
 
 use super::Job;
 use crate::error::Error;
@@ -12,6 +12,7 @@ use crate::error::Error;
 #[derive(Clone, Copy, Debug)]
 pub struct JobRecords<'j> {
     job: &'j Job,
+    options: RecordOptions,
 }
 
 impl Job {
@@ -30,24 +31,43 @@ impl Job {
     /// # }
     /// ```
     pub fn records(&self) -> JobRecords<'_> {
-        JobRecords { job: self }
+        JobRecords { job: self, options: RecordOptions::new() }
     }
 }
 
 impl JobRecords<'_> {
+    /// Opens files with a cache of this many bytes in each process, for bytes of other machines that
+    /// are read again and again; see [`RecordOptions::cache`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("tables");
+    /// let job = pario::Job::from_env()?;
+    /// let tables = job.records().cache(64 << 20).open_or_create(&path)?;
+    /// tables.close()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn cache(mut self, bytes: usize) -> Self {
+        self.options = self.options.cache(bytes);
+        self
+    }
+
     /// Creates a record file, of one part for each rank. Existing parts are an error.
     pub fn create(&self, path: impl AsRef<Path>) -> Result<RecordFile, Error> {
-        Ok(RecordFile::create(&self.job.team()?, path)?)
+        Ok(self.options.create(&self.job.team()?, path)?)
     }
 
     /// Opens a record file.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<RecordFile, Error> {
-        Ok(RecordFile::open(&self.job.team()?, path)?)
+        Ok(self.options.open(&self.job.team()?, path)?)
     }
 
     /// Opens a record file, or creates it if no rank finds a part.
     pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<RecordFile, Error> {
-        Ok(RecordFile::open_or_create(&self.job.team()?, path)?)
+        Ok(self.options.open_or_create(&self.job.team()?, path)?)
     }
 
     /// Deletes a record file with all its parts.

@@ -89,7 +89,7 @@ fn errors_name_a_missing_directory_and_the_rank() {
     assert!(text.starts_with("rank 1: ") && text.contains("no/such/directory"), "{text}");
     assert_eq!(all[0].kind(), std::io::ErrorKind::NotFound);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind");
-    let error = together(1, |team| RecordFile::open(&team, "/").unwrap_err());
+    let error = together(1, |team| RecordFile::open(&team, "missing/..").unwrap_err());
     assert!(error[0].to_string().contains("it ends without a name"), "{error:?}");
 }
 

@@ -2,12 +2,14 @@
 
 mod accumulating;
 mod crashes;
+mod directories;
 mod errors;
 mod killed_ranks;
 mod many_records;
 mod model;
 mod other_machines;
 mod range;
+mod read_cache;
 mod reopening;
 mod requests;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use pario_records::{NewRecord, RecordFile, RecordId};
+use pario_records::{NewRecord, RecordFile, RecordId, RecordOptions};
 use pario_team::Team;
 
 use crate::range::bytes;
@@ -36,7 +36,9 @@ fn new_record(model: &mut Model, parts: u32) -> NewRecord {
     if random.bool() {
         return NewRecord::Regular(random.u64(..most));
     }
-    let sizes = (0..parts).map(|_| if random.u8(..3) == 0 { 0 } else { random.u64(..most) });
+    // Parts without a size have an empty block.
+    let given = random.u32(..=parts);
+    let sizes = (0..given).map(|_| if random.u8(..3) == 0 { 0 } else { random.u64(..most) });
     NewRecord::Irregular(sizes.collect())
 }
 
@@ -168,6 +170,10 @@ fn step(file: &RecordFile, model: &mut Model, team: &Team) {
 /// Runs a program with `size` ranks, then goes on with other numbers of ranks; each time they are
 /// spread over machines in the next of the ways.
 fn random_program(seed: u64, size: u32, ways: &[Machines]) {
+    random_program_with(RecordOptions::new(), seed, size, ways);
+}
+
+fn random_program_with(options: RecordOptions, seed: u64, size: u32, ways: &[Machines]) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     let mut records = BTreeMap::new();
@@ -175,8 +181,8 @@ fn random_program(seed: u64, size: u32, ways: &[Machines]) {
         let known = &records;
         let mut after = spread(size, ways[round % ways.len()], |team| {
             let file = match round {
-                0 => RecordFile::create(&team, &path).unwrap(),
-                _ => RecordFile::open(&team, &path).unwrap(),
+                0 => options.create(&team, &path).unwrap(),
+                _ => options.open(&team, &path).unwrap(),
             };
             let random = Rng::with_seed(seed * 100 + round as u64);
             let mut model = Model { records: BTreeMap::clone(known), random };
@@ -208,6 +214,16 @@ fn random_programs_on_several_machines_match_the_model() {
     for (seed, size) in (10..).zip([2, 3, 4, 7]) {
         random_program(seed, size, &EVERY_WAY[1..]);
         random_program(seed + 10, size, &EVERY_WAY);
+    }
+}
+
+#[test]
+fn random_programs_with_caches_match_the_model() {
+    // Room for a few blocks, and for all.
+    for (seed, bytes) in (40..).zip([100_000, 64 << 20, 0]) {
+        let options = RecordOptions::new().cache(bytes);
+        random_program_with(options, seed, 4, &EVERY_WAY[1..]);
+        random_program_with(options, seed + 10, 3, &EVERY_WAY);
     }
 }
 

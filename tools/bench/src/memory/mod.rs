@@ -4,7 +4,10 @@
 mod arrays;
 mod callbacks;
 mod disk_arrays;
+mod donio;
+mod far_cache;
 mod file_loop;
+mod gio;
 mod grid;
 mod one_sided;
 mod records;
@@ -46,6 +49,21 @@ pub const AREA: BenchArea = BenchArea {
             run: remote_records::run,
         },
         FigureFamily {
+            name: "far-cache",
+            description: "records on another machine that are read again and again, with and without a cache",
+            run: far_cache::run,
+        },
+        FigureFamily {
+            name: "gio",
+            description: "figure 2 of the article on GIO: 1 MB near and far, cold and warm, against a plain file",
+            run: gio::run,
+        },
+        FigureFamily {
+            name: "donio",
+            description: "tables 6.1 to 6.5 of the report on DONIO: cached files of a cluster by 4 to 128 processes, against cread and cwrite in M_ASYNC",
+            run: donio::run,
+        },
+        FigureFamily {
             name: "grid-disk",
             description: "the element list of a grid by four processes, against pwrite and MPI-IO",
             run: grid::run_on_disk,
@@ -69,6 +87,8 @@ pub const ROLES: &[PartnerRole] = &[
     callbacks::ROLE,
     disk_arrays::ROLE,
     remote_records::ROLE,
+    far_cache::ROLE,
+    gio::ROLE,
     file_loop::ROLE,
     grid::member::ROLE,
     grid::site::ROLE,

@@ -23,9 +23,14 @@ const SIZE: u32 = 3;
 /// Pages of the file: several chunks, so that all ranks have something to write.
 const LEN: usize = 200 * 65_536;
 
-/// Tells a process that it is a rank: job, rank, path, whether it replaces, and at which step of
-/// which flush it stops.
+/// Tells a process that it is a rank: job, rank, path, how it writes, and at which step of the second
+/// flush it stops.
 const RANK: &str = "PARIO_TEST_CACHED_RANK";
+
+/// How a rank writes: by the flush alone, into a new file, or also in the background.
+const IN_PLACE: &str = "in place";
+const REPLACING: &str = "replacing";
+const WITH_WRITE_BACK: &str = "with write-back";
 
 /// How many steps there are to go until this process stops.
 static STEPS: AtomicU32 = AtomicU32::new(u32::MAX);
@@ -52,10 +57,12 @@ fn observe(_: FlushStep) {
 fn rank_process() {
     let Ok(told) = std::env::var(RANK) else { return };
     let told: Vec<&str> = told.split('\t').collect();
-    let [name, rank, path, replace, stops_at] = told[..] else { panic!("{told:?}") };
+    let [name, rank, path, writing, stops_at] = told[..] else { panic!("{told:?}") };
     let job = Job::new(name, SIZE, rank.parse().unwrap()).unwrap();
     let options = CachedOptions::new().read(true).write(true).create(true).observer(observe);
-    let mut file = job.cache_with(path, &options.replace(replace == "true")).unwrap();
+    let age = (writing == WITH_WRITE_BACK).then_some(Duration::from_millis(1));
+    let options = options.replace(writing == REPLACING).write_back_age(age);
+    let mut file = job.cache_with(path, &options).unwrap();
     file.reserve(LEN as u64).unwrap();
     let mut write = |fill: u8| {
         // Each rank writes every third page.
@@ -89,10 +96,10 @@ impl Rank {
         job: &str,
         rank: u32,
         path: &Path,
-        replace: bool,
+        writing: &str,
         stops_at: &str,
     ) -> (Self, Receiver<(String, Instant)>) {
-        let told = format!("{job}\t{rank}\t{}\t{replace}\t{stops_at}", path.display());
+        let told = format!("{job}\t{rank}\t{}\t{writing}\t{stops_at}", path.display());
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "cached::crashes::rank_process", "--nocapture"])
             .env(RANK, told)
@@ -117,14 +124,14 @@ impl Rank {
 
 /// Kills one rank at a step of the second flush; whether there was such a step, and what is in the
 /// file.
-fn crash(victim: u32, step: u32, replace: bool) -> (bool, Vec<u8>) {
+fn crash(victim: u32, step: u32, writing: &str) -> (bool, Vec<u8>) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     let job = new_job();
     let mut ranks: Vec<_> = (0..SIZE)
         .map(|rank| {
             let stops_at = if rank == victim { step.to_string() } else { "none".to_owned() };
-            Rank::start(&job, rank, &path, replace, &stops_at)
+            Rank::start(&job, rank, &path, writing, &stops_at)
         })
         .collect();
     let said = |from: &Receiver<(String, Instant)>| from.recv_timeout(LATEST).expect("no hang");
@@ -151,10 +158,10 @@ fn crash(victim: u32, step: u32, replace: bool) -> (bool, Vec<u8>) {
 }
 
 /// All steps of a rank, one after the other, until there are no more.
-fn crash_at_every_step(victim: u32, replace: bool, fewest: u32, check: impl Fn(&[u8])) {
+fn crash_at_every_step(victim: u32, writing: &str, fewest: u32, check: impl Fn(&[u8])) {
     let mut step = 0;
     loop {
-        let (is_midway, content) = crash(victim, step, replace);
+        let (is_midway, content) = crash(victim, step, writing);
         assert_eq!(content.len(), LEN);
         if !is_midway {
             assert!(content.iter().all(|byte| *byte == b'2'));
@@ -168,9 +175,10 @@ fn crash_at_every_step(victim: u32, replace: bool, fewest: u32, check: impl Fn(&
 
 #[test]
 fn flushed_bytes_are_kept_when_any_rank_is_killed() {
-    for victim in [0, 2] {
+    // Only the first rank syncs.
+    for (victim, fewest) in [(0, 2), (2, 1)] {
         // Pages are the old ones or the new ones; none is gone, and none is torn by a kill.
-        crash_at_every_step(victim, false, 2, |content| {
+        crash_at_every_step(victim, IN_PLACE, fewest, |content| {
             for page in content.chunks(65_536) {
                 assert!(page.iter().all(|byte| *byte == page[0]) && b"12".contains(&page[0]));
             }
@@ -181,8 +189,18 @@ fn flushed_bytes_are_kept_when_any_rank_is_killed() {
 #[test]
 fn a_file_that_is_replaced_is_the_old_one_or_the_new_one() {
     for victim in [0, 1] {
-        crash_at_every_step(victim, true, 2, |content| {
+        crash_at_every_step(victim, REPLACING, 2, |content| {
             assert!(content.iter().all(|byte| *byte == content[0]), "a mixture");
         });
+    }
+}
+
+/// With write-back each byte is the old one or the new one.
+#[test]
+fn flushed_bytes_are_kept_when_a_rank_is_killed_while_it_writes_back() {
+    for victim in [0, 1, 2] {
+        let (is_midway, content) = crash(victim, 0, WITH_WRITE_BACK);
+        assert!(is_midway && content.len() == LEN);
+        assert!(content.iter().all(|byte| b"12".contains(byte)));
     }
 }

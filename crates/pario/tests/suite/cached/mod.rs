@@ -6,5 +6,7 @@ mod content;
 mod crashes;
 mod job_ranks;
 mod model;
+mod reused_memory;
 mod rules;
 mod sizes;
+mod write_back;

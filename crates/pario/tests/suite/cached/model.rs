@@ -2,6 +2,7 @@
 
 use std::io::SeekFrom;
 use std::path::Path;
+use std::time::Duration;
 
 use pario::cached::CachedFileSource;
 use pario::{CachedFile, CachedOptions, Cluster};
@@ -314,6 +315,15 @@ proptest! {
     }
 
     #[test]
+    fn plain_files_with_write_back(
+        steps in steps(), start in start(), writers in 1..6_u32, age_us in 1..2000_u64,
+        distribution in 0..EVERY_WAY.len(),
+    ) {
+        let options = options().writers(writers).write_back_age(Some(Duration::from_micros(age_us)));
+        on_machines(&options, EVERY_WAY[distribution], &steps, start);
+    }
+
+    #[test]
     fn plain_files_that_are_replaced(steps in steps(), start in start()) {
         on_the_machine(&options().replace(true), &steps, start);
     }
@@ -344,9 +354,15 @@ fn files_of_a_cluster_by_ranks_of_several_machines() {
 fn of_a_cluster(cases: u32, distributions: &[Machines]) {
     let dir = tempfile::tempdir().unwrap();
     let cluster = cluster(dir.path());
-    let kinds = [options(), options().replace(true), options().memory(0), options().copying(true)];
+    let kinds = [
+        options(),
+        options().replace(true),
+        options().memory(0),
+        options().copying(true),
+        options().write_back_age(Some(Duration::from_micros(100))),
+    ];
     proptest!(ProptestConfig::with_cases(cases), |(
-        steps in steps(), start in start(), kind in 0..4_usize,
+        steps in steps(), start in start(), kind in 0..kinds.len(),
         distribution in 0..distributions.len(),
     )| {
         in_a_cluster(&cluster, &kinds[kind], distributions[distribution], &steps, start);

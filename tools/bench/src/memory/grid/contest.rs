@@ -19,6 +19,9 @@ use crate::turns::{self, Comparison};
 /// A side that takes this many times as long as the best, in every phase, is not measured further.
 const FAR_BEHIND: f64 = 2.5;
 
+/// A goal above the bound that the same run measures becomes this part of it.
+const OF_BOUND: f64 = 0.9;
+
 /// The ratios to reach.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GridGoals {
@@ -96,6 +99,7 @@ impl GridContest {
         setting: &RunSettings,
         report: &mut Report,
         side: &mut GridSide,
+        mut bound: Option<&mut GridSide>,
         others: &mut [GridSide],
     ) -> Result<()> {
         let points = self.points;
@@ -103,17 +107,24 @@ impl GridContest {
         side.turn(points, MpiCalls::Independent)?;
         let mut runners = self.choose(others)?;
         let turns = setting.choose(19, 15);
-        let mut ours: Vec<PhaseSeconds> = Vec::new();
+        let (mut ours, mut bounds): (Vec<PhaseSeconds>, Vec<PhaseSeconds>) = Default::default();
         // The first turns do not count.
         for turn in 0..=turns {
             let seconds = side.turn(points, MpiCalls::Independent)?;
             ours.extend((turn > 0).then_some(seconds));
+            if let Some(bound) = &mut bound {
+                let seconds = bound.turn(points, MpiCalls::Independent)?;
+                bounds.extend((turn > 0).then_some(seconds));
+            }
             for runner in &mut runners {
                 runner.take_turn(points, turn > 0)?;
             }
         }
         assert!(ours.len() >= turns::FEWEST_TURNS, "too few turns");
         self.print_medians("ours", &ours);
+        if !bounds.is_empty() {
+            self.print_medians("bound", &bounds);
+        }
         let mut theirs: Vec<(String, Vec<PhaseSeconds>)> = Vec::new();
         for runner in runners {
             for (how, turns) in runner.hows.iter().zip(runner.turns) {
@@ -130,9 +141,17 @@ impl GridContest {
                 .min_by(|one, other| by_median(&one.1).total_cmp(&by_median(&other.1)));
             let (name, turns) = best.context("a peer")?;
             eprintln!("  {figure}: compared with {name}");
-            let comparison = Comparison::new(&part.of_turns(&ours), &part.of_turns(turns));
-            let bytes = Grid::new(points).file_bytes() as f64;
-            report.measured(&figure, comparison, Quantity::Megabytes(bytes), goal);
+            let quantity = Quantity::Megabytes(Grid::new(points).file_bytes() as f64);
+            let compared = |turns_of: &[PhaseSeconds]| {
+                Comparison::new(&part.of_turns(turns_of), &part.of_turns(turns))
+            };
+            let mut goal = goal;
+            if matches!(part, GridFigure::Total) && !bounds.is_empty() {
+                let bound = compared(&bounds);
+                report.measured(&format!("{}-bound", self.label), bound, quantity, None);
+                goal = goal.map(|goal| goal.min(OF_BOUND * bound.ratio));
+            }
+            report.measured(&figure, compared(&ours), quantity, goal);
         }
         Ok(())
     }

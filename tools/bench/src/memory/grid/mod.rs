@@ -3,10 +3,10 @@
 //! MPI-IO, independent and collective.
 
 mod contest;
-mod grid_turn;
+pub mod grid_turn;
 pub mod member;
-mod pattern;
-mod sides;
+pub mod pattern;
+pub mod sides;
 pub mod site;
 
 use std::path::Path;
@@ -31,33 +31,28 @@ const TMPFS: &str = "/dev/shm";
 /// Measures `grid-disk-…`.
 pub fn run_on_disk(setting: &RunSettings, report: &mut Report) -> Result<()> {
     let dir = setting.subdir("grid")?;
-    let goals = GridGoals { write: Some(2.0), read: Some(2.0), total: Some(1.0) };
-    run(setting, report, &dir, "grid-disk", goals)
+    run(setting, report, &dir, "grid-disk")
 }
 
 /// Measures `grid-tmpfs-…`.
 pub fn run_on_tmpfs(setting: &RunSettings, report: &mut Report) -> Result<()> {
-    let goals = GridGoals { write: Some(2.0), read: Some(2.0), total: None };
     if !scratch_directory::in_memory(Path::new(TMPFS)) {
         report.skipped("grid-tmpfs", format!("{TMPFS} is no tmpfs"));
         return Ok(());
     }
     let scratch = ScratchDirectory::make(Some(Path::new(TMPFS)))?;
-    run(setting, report, scratch.path(), "grid-tmpfs", goals)
+    run(setting, report, scratch.path(), "grid-tmpfs")
 }
 
-fn run(
-    setting: &RunSettings,
-    report: &mut Report,
-    dir: &Path,
-    label: &str,
-    goals: GridGoals,
-) -> Result<()> {
+fn run(setting: &RunSettings, report: &mut Report, dir: &Path, label: &str) -> Result<()> {
     let mut ours = GridSide::ours(&GridSite::Here, dir, dir)?;
+    let mut bound = GridSide::bound(dir, dir)?;
     let mut others = GridSide::others(&GridSite::Here, dir, dir)?;
     for points in setting.choose(&GRIDS[..], &GRIDS[1..2]) {
-        // Only the largest grid has goals.
-        let goals = if *points == LARGEST { goals } else { GridGoals::default() };
+        let goals = match *points == LARGEST {
+            true => GridGoals { write: Some(2.0), read: Some(2.0), total: Some(1.3) },
+            false => GridGoals { total: Some(1.0), ..GridGoals::default() },
+        };
         let label = format!("{label}-{}", points[0]);
         let contest = GridContest {
             label,
@@ -66,7 +61,7 @@ fn run(
             parts: &GridFigure::ALL,
             goals,
         };
-        contest.run(setting, report, &mut ours, &mut others)?;
+        contest.run(setting, report, &mut ours, Some(&mut bound), &mut others)?;
     }
     Ok(())
 }
@@ -92,15 +87,15 @@ pub fn run_against_gluster(setting: &RunSettings, report: &mut Report) -> Result
         GridContest { label, points, hows, parts: &[GridFigure::Total], goals }
     };
     let best = contest("grid-gluster", setting.choose(GRIDS[2], GRIDS[0]), &MpiCalls::ALL, goals);
-    best.run(setting, report, &mut ours, &mut others)?;
+    best.run(setting, report, &mut ours, None, &mut others)?;
     if setting.quick {
         return Ok(());
     }
     // One call for each column, as the program of the report makes them.
     let calls = contest("grid-gluster-calls", GRIDS[1], &[MpiCalls::Independent], goals);
-    calls.run(setting, report, &mut ours, &mut others)?;
+    calls.run(setting, report, &mut ours, None, &mut others)?;
     // Our side on the mount as well, where it waits for the same file system.
     let mut ours = GridSide::ours(&site, &dir, &files)?;
     let same = contest("grid-gluster-same", GRIDS[1], &MpiCalls::ALL, GridGoals::default());
-    same.run(setting, report, &mut ours, &mut others)
+    same.run(setting, report, &mut ours, None, &mut others)
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::grid_turn::{GridPhase, GridTurn, MpiCalls};
-use super::member::{self, OURS, PLAIN};
+use super::member::{self, BOUND, OURS, PLAIN};
 use super::pattern::Points;
 use super::site::GridSite;
 use crate::memory::team_member;
@@ -34,12 +34,17 @@ pub struct GridSide {
 impl GridSide {
     /// Cached files of ours.
     pub fn ours(site: &GridSite, sockets: &Path, files: &Path) -> Result<Self> {
-        Self::of_this_program(OURS, site, sockets, files)
+        Self::of_kind(OURS, site, sockets, files, PROCESSES)
+    }
+
+    /// The upper bound: large, consecutive system calls.
+    pub fn bound(sockets: &Path, files: &Path) -> Result<Self> {
+        Self::of_kind(BOUND, &GridSite::Here, sockets, files, PROCESSES)
     }
 
     /// All other sides that can run here.
     pub fn others(site: &GridSite, sockets: &Path, files: &Path) -> Result<Vec<Self>> {
-        let mut others = vec![Self::of_this_program(PLAIN, site, sockets, files)?];
+        let mut others = vec![Self::of_kind(PLAIN, site, sockets, files, PROCESSES)?];
         for mpi in Mpi::ALL {
             let started = match mpi.build(sockets, "grid")? {
                 Ok(program) => Self::of_mpi(mpi, &program, site, sockets, files),
@@ -53,11 +58,18 @@ impl GridSide {
         Ok(others)
     }
 
-    fn of_this_program(kind: &str, site: &GridSite, sockets: &Path, files: &Path) -> Result<Self> {
+    /// Processes of this program, of a kind of members.
+    pub fn of_kind(
+        kind: &str,
+        site: &GridSite,
+        sockets: &Path,
+        files: &Path,
+        processes: usize,
+    ) -> Result<Self> {
         let words = [kind, text(files)?];
         let spawn = |command: &mut Command| site.spawn(command);
         let team =
-            team_member::start_by(spawn, member::ROLE.name, kind, sockets, PROCESSES, &words)?;
+            team_member::start_by(spawn, member::ROLE.name, kind, sockets, processes, &words)?;
         let (name, site, files) = (kind.to_owned(), site.clone(), files.to_owned());
         Ok(Self { name, site, files, team, hows: &[MpiCalls::Independent] })
     }

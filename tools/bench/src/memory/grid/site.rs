@@ -9,6 +9,7 @@ use std::process::Command;
 use std::rc::Rc;
 
 use anyhow::{Context, Result, bail, ensure};
+use pario::Cluster;
 
 use super::pattern::{Grid, Points};
 use crate::cluster::gluster;
@@ -23,6 +24,8 @@ pub const ROLE: PartnerRole = PartnerRole { name: "memory-gluster", run: serve }
 pub enum GridSite {
     /// On this machine.
     Here,
+    /// On this machine, with files of a cluster.
+    Cluster(Cluster),
     /// In the namespaces of a mount.
     GlusterMount(Rc<RefCell<GlusterMount>>),
 }
@@ -63,7 +66,7 @@ impl GridSite {
     /// Starts a process there; returns it unless the first process of the namespaces keeps it.
     pub fn spawn(&self, command: &mut Command) -> Result<Option<PartnerProcess>> {
         match self {
-            Self::Here => PartnerProcess::spawn(command).map(Some),
+            Self::Here | Self::Cluster(_) => PartnerProcess::spawn(command).map(Some),
             Self::GlusterMount(mount) => {
                 let words = [command.get_program()].into_iter().chain(command.get_args());
                 let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
@@ -76,6 +79,12 @@ impl GridSite {
     pub fn check(&self, path: &Path, points: Points) -> Result<()> {
         match self {
             Self::Here => Grid::new(points).examine_file(&fs::read(path)?),
+            Self::Cluster(cluster) => {
+                let file = cluster.open(&path_in_cluster(path)?)?;
+                let mut bytes = vec![0; usize::try_from(file.len()?)?];
+                file.read_exact_at(&mut bytes, 0)?;
+                Grid::new(points).examine_file(&bytes)
+            }
             Self::GlusterMount(mount) => {
                 let [x, y, z] = points;
                 mount.borrow_mut().order(&format!("check {x} {y} {z} {}", text(path)?))
@@ -87,11 +96,18 @@ impl GridSite {
     pub fn remove(&self, path: &Path) -> Result<()> {
         match self {
             Self::Here => remove(path),
+            Self::Cluster(cluster) => Ok(cluster.remove(&path_in_cluster(path)?)?),
             Self::GlusterMount(mount) => {
                 mount.borrow_mut().order(&format!("remove {}", text(path)?))
             }
         }
     }
+}
+
+/// The path of a file in a cluster, by its name.
+pub fn path_in_cluster(path: &Path) -> Result<String> {
+    let name = path.file_name().and_then(|name| name.to_str()).context("the file has a name")?;
+    Ok(format!("/{name}"))
 }
 
 fn remove(path: &Path) -> Result<()> {
