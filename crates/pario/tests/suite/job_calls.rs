@@ -18,7 +18,7 @@ fn failed(error: &Error) -> (u32, &str) {
         Error::Failure(Failure::Collective {
             error: CollectiveError::RankFailed { rank, why },
             ..
-        }) => (*rank, why),
+        }) => (*rank, &**why),
         other => panic!("{other}"),
     }
 }

@@ -171,7 +171,7 @@ impl Course {
 pub fn check_failed<'a>(calls: impl IntoIterator<Item = &'a Call>) -> Result<(), CollectiveError> {
     for (rank, call) in (0..).zip(calls) {
         if let Call::Failed(why) = call {
-            return Err(CollectiveError::RankFailed { rank, why: why.clone() });
+            return Err(CollectiveError::RankFailed { rank, why: why.as_str().into() });
         }
     }
     Ok(())
@@ -226,7 +226,7 @@ mod tests {
             } else {
                 (1, "mode 77 is unknown")
             };
-            assert_eq!((rank, why.as_str()), first);
+            assert_eq!((rank, &*why), first);
             assert_eq!(course, before);
         }
     }
