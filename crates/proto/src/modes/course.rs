@@ -171,7 +171,7 @@ impl Course {
 pub fn check_failed<'a>(calls: impl IntoIterator<Item = &'a Call>) -> Result<(), CollectiveError> {
     for (rank, call) in (0..).zip(calls) {
         if let Call::Failed(why) = call {
-            return Err(CollectiveError::RankFailed { rank, why: why.as_str().into() });
+            return Err(CollectiveError::RankFailed { rank, why: why.clone() });
         }
     }
     Ok(())
