@@ -251,7 +251,7 @@ impl OpenedFile {
             Err(CollectiveError::OutOfRange(_)) => Expected::Refused,
             Err(CollectiveError::Disagreement(_)) => Expected::Disagree,
             Err(CollectiveError::RankFailed { rank, why }) => {
-                ensure!(*why == reason_of(*rank as usize), "rank {rank} did not say {why:?}");
+                ensure!(**why == *reason_of(*rank as usize), "rank {rank} did not say {why:?}");
                 Expected::Failed(*rank)
             }
             Err(CollectiveError::WrongMode { .. }) => Expected::NotNow,

@@ -135,7 +135,7 @@ impl JobFiles {
         let failed = match self.round_at_table(&call) {
             Err(error) => return error,
             Ok(_) => JobCall::Failed(match call {
-                Call::Failed(why) => why,
+                Call::Failed(why) => why.into(),
                 _ => String::new(),
             }),
         };

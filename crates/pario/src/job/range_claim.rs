@@ -180,7 +180,12 @@ mod tests {
                 let (send, receive) = mpsc::channel::<()>();
                 std::thread::scope(|scope| {
                     // It waits for the release, which is below.
-                    let late = scope.spawn(|| claim.with(&site, read(50), || Ok(drop(send))));
+                    let late = scope.spawn(|| {
+                        claim.with(&site, read(50), || {
+                            drop(send);
+                            Ok(())
+                        })
+                    });
                     while claim.state.lock().waiting.is_empty() {
                         std::thread::yield_now();
                     }

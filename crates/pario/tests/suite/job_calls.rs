@@ -18,7 +18,7 @@ fn failed(error: &Error) -> (u32, &str) {
         Error::Failure(Failure::Collective {
             error: CollectiveError::RankFailed { rank, why },
             ..
-        }) => (*rank, why),
+        }) => (*rank, &**why),
         other => panic!("{other}"),
     }
 }
@@ -73,12 +73,15 @@ fn a_call_that_one_rank_cannot_make_fails_on_all_in_every_mode() {
     });
 }
 
+/// An open, which the rank cannot make if it is told to.
+type RankOpen = fn(&JobFiles, bool) -> Result<SharedFile, Error>;
+
 #[test]
 fn an_open_that_one_rank_cannot_make_fails_on_all() {
     over_every_transport(|site| {
         together(site, SIZE, |files| {
             let rank = files.job().rank();
-            let opens: [fn(&JobFiles, bool) -> Result<SharedFile, Error>; 3] = [
+            let opens: [RankOpen; 3] = [
                 |files, is_bad| files.open(if is_bad { "no path" } else { "/x" }, Mode::Sync),
                 |files, is_bad| files.options(Mode::Log).write(!is_bad).create(true).open("/x"),
                 |files, is_bad| {

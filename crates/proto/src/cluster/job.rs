@@ -223,7 +223,7 @@ impl JobCall {
         match self {
             JobCall::Open(open) => Call::Open(open.to_string()),
             JobCall::Barrier { .. } => Call::Barrier,
-            JobCall::Failed(why) => Call::Failed(why.clone()),
+            JobCall::Failed(why) => Call::Failed(why.as_str().into()),
         }
     }
 }

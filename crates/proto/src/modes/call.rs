@@ -29,7 +29,7 @@ pub enum Call {
     /// A barrier.
     Barrier,
     /// A call that this rank could not make, and why: it ends the round for all ranks.
-    Failed(String),
+    Failed(Box<str>),
 }
 
 /// The outcome of a call for one rank.
@@ -71,13 +71,14 @@ impl Call {
         while !reason.is_char_boundary(len) {
             len -= 1;
         }
-        Self::Failed(reason[..len].to_owned())
+        Self::Failed(reason[..len].into())
     }
 
     /// The bytes of text in the call.
     pub fn text_bytes(&self) -> usize {
         match self {
-            Call::Open(text) | Call::Failed(text) => text.len(),
+            Call::Open(text) => text.len(),
+            Call::Failed(text) => text.len(),
             _ => 0,
         }
     }

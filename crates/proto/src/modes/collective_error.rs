@@ -93,8 +93,8 @@ pub enum CollectiveError {
     RankFailed {
         /// The rank.
         rank: u32,
-        /// Why.
-        why: String,
+        /// Why. A box keeps the errors of all calls small.
+        why: Box<str>,
     },
 }
 

@@ -231,7 +231,7 @@ mod tests {
             } else {
                 (1, "mode 77 is unknown")
             };
-            assert_eq!((rank, why.as_str()), first);
+            assert_eq!((rank, &*why), first);
             assert_eq!(course, before);
         }
     }

@@ -135,8 +135,11 @@ fn disagree(machines: Machines) {
     });
 }
 
-/// Every collective call, as its ranks make it.
-const EVERY_CALL: [fn(&Team) -> Result<(), TeamError>; 9] = [
+/// A collective call, as its ranks make it.
+type RankCall = fn(&Team) -> Result<(), TeamError>;
+
+/// Every collective call.
+const EVERY_CALL: [RankCall; 9] = [
     |team| team.barrier(),
     |team| team.broadcast(0, &mut [0; 5]),
     |team| team.broadcast(1, &mut vec![0; 200_000]),

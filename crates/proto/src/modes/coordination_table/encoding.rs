@@ -105,7 +105,7 @@ pub(super) fn decode(kind: u32, flags: u32, value: u64) -> Call {
         // The words hold only a hash of the text, to compare calls.
         8 => Call::Open(format!("{value:016x}")),
         // The reason is in the text of the round, or of the last call.
-        FAILED => Call::Failed(String::new()),
+        FAILED => Call::Failed(Box::default()),
         _ => Call::Barrier,
     }
 }

@@ -37,7 +37,11 @@ impl CoordinationTable<'_> {
         self.word(at + member::LAST_FLAGS).store(flags, Ordering::Relaxed);
         self.put(at + member::LAST_VALUE, value);
         self.put(at + member::LAST_MS, now_ms);
-        let text = if let Call::Open(text) | Call::Failed(text) = call { text } else { path };
+        let text: &str = match call {
+            Call::Open(text) => text,
+            Call::Failed(text) => text,
+            _ => path,
+        };
         if !text.is_empty() || self.word(at + member::LAST_TEXT_BYTES).load(Ordering::Relaxed) != 0
         {
             self.put_text(at + member::LAST_TEXT_BYTES, at + member::LAST_TEXT, text);
@@ -76,7 +80,7 @@ impl CoordinationTable<'_> {
                 }
                 (Call::Open(text), None)
             }
-            Call::Failed(_) => (Call::Failed(text), None),
+            Call::Failed(_) => (Call::Failed(text.into()), None),
             call => (call, Some(text).filter(|text| !text.is_empty())),
         };
         Some(RecordedCall { call, path, at_ms: self.number(at + member::LAST_MS), value })

@@ -176,7 +176,7 @@ impl CoordinationTable<'_> {
             kind::WRONG_MODE => Err(CollectiveError::WrongMode { call: self.call_in(number, 0) }),
             kind::RANK_FAILED => {
                 let rank = u32::try_from(self.number(at + round::OFFSET)).unwrap_or(u32::MAX);
-                Err(CollectiveError::RankFailed { rank, why: self.round_text(at) })
+                Err(CollectiveError::RankFailed { rank, why: self.round_text(at).into() })
             }
             kind::NOT_MEASURED => Err(CollectiveError::NotMeasured { why: self.round_text(at) }),
             _ => Err(CollectiveError::OutOfRange(OutOfRange)),
