@@ -30,6 +30,19 @@ module gio_interface
       integer(c_int) :: file_handle
     end function gio_open
 
+    integer(c_int) function gio_open_cached(path_name, file_handle, cache_bytes) &
+        bind(C, name='GIO_Open_cached')
+      import :: c_char, c_int, c_int64_t
+      character(kind=c_char), intent(in) :: path_name(*)
+      integer(c_int) :: file_handle
+      integer(c_int64_t), value :: cache_bytes
+    end function gio_open_cached
+
+    integer(c_int) function gio_invalidate(file_handle) bind(C, name='GIO_Invalidate')
+      import :: c_int
+      integer(c_int), value :: file_handle
+    end function gio_invalidate
+
     integer(c_int) function gio_close(file_handle) bind(C, name='GIO_Close')
       import :: c_int
       integer(c_int), value :: file_handle
