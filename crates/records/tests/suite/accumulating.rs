@@ -3,11 +3,11 @@
 use pario_records::RecordFile;
 
 use crate::range::bytes;
-use crate::ranks::{EVERY_WAY, Machines, spread, together};
+use crate::ranks::{EVERY_DISTRIBUTION, Machines, spread, together};
 
 #[test]
 fn no_update_is_lost_for_any_block_sizes() {
-    EVERY_WAY.into_iter().for_each(add_to_all);
+    EVERY_DISTRIBUTION.into_iter().for_each(add_to_all);
 }
 
 fn add_to_all(machines: Machines) {
@@ -57,7 +57,7 @@ fn add_to_all(machines: Machines) {
 #[test]
 fn all_add_to_one_number_at_once() {
     add_to_one(Machines::One, 2000);
-    EVERY_WAY[1..].iter().for_each(|machines| add_to_one(*machines, 200));
+    EVERY_DISTRIBUTION[1..].iter().for_each(|machines| add_to_one(*machines, 200));
 }
 
 fn add_to_one(machines: Machines, times: u64) {

@@ -3,7 +3,7 @@
 use pario_records::{NewRecord, RecordError, RecordFile, RecordId};
 use pario_team::TeamError;
 
-use crate::ranks::{EVERY_WAY, Machines, spread, together};
+use crate::ranks::{EVERY_DISTRIBUTION, Machines, spread, together};
 
 #[test]
 fn wrong_ranges_and_records_are_refused() {
@@ -45,7 +45,7 @@ fn wrong_ranges_and_records_are_refused() {
 
 #[test]
 fn calls_that_do_not_match_fail_on_all_ranks_and_the_file_goes_on() {
-    EVERY_WAY.into_iter().for_each(call_different_things);
+    EVERY_DISTRIBUTION.into_iter().for_each(call_different_things);
 }
 
 fn call_different_things(machines: Machines) {

@@ -7,7 +7,7 @@ use pario_records::{NewRecord, RecordFile, RecordId, RecordOptions};
 use pario_team::Team;
 
 use crate::range::bytes;
-use crate::ranks::{EVERY_WAY, Machines, spread, together};
+use crate::ranks::{EVERY_DISTRIBUTION, Machines, spread, together};
 
 /// The expected records. All ranks have the same model and the same random numbers.
 struct Model {
@@ -212,8 +212,8 @@ fn random_programs_match_the_model() {
 #[test]
 fn random_programs_on_several_machines_match_the_model() {
     for (seed, size) in (10..).zip([2, 3, 4, 7]) {
-        random_program(seed, size, &EVERY_WAY[1..]);
-        random_program(seed + 10, size, &EVERY_WAY);
+        random_program(seed, size, &EVERY_DISTRIBUTION[1..]);
+        random_program(seed + 10, size, &EVERY_DISTRIBUTION);
     }
 }
 
@@ -222,8 +222,8 @@ fn random_programs_with_caches_match_the_model() {
     // Room for a few blocks, and for all.
     for (seed, bytes) in (40..).zip([100_000, 64 << 20, 0]) {
         let options = RecordOptions::new().cache(bytes);
-        random_program_with(options, seed, 4, &EVERY_WAY[1..]);
-        random_program_with(options, seed + 10, 3, &EVERY_WAY);
+        random_program_with(options, seed, 4, &EVERY_DISTRIBUTION[1..]);
+        random_program_with(options, seed + 10, 3, &EVERY_DISTRIBUTION);
     }
 }
 

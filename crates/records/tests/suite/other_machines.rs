@@ -7,7 +7,7 @@ use pario_team::Team;
 
 use crate::range::bytes;
 use crate::ranks::process::{self, Process, Role, played};
-use crate::ranks::{EVERY_WAY, Machines, new_job, spread, together};
+use crate::ranks::{EVERY_DISTRIBUTION, Machines, new_job, spread, together};
 
 fn content(seed: u64, len: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);
@@ -205,7 +205,7 @@ fn an_error_of_the_serving_machine_names_the_part() {
 /// A rank that has closed a file may open it again while others still close it.
 #[test]
 fn a_file_can_be_closed_and_opened_again_at_once() {
-    for machines in EVERY_WAY {
+    for machines in EVERY_DISTRIBUTION {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         spread(3, machines, |team| {

@@ -9,11 +9,11 @@ use std::thread::Thread;
 use pario_records::RecordFile;
 
 use crate::range::bytes;
-use crate::ranks::{EVERY_WAY, Machines, spread, together};
+use crate::ranks::{EVERY_DISTRIBUTION, Machines, spread, together};
 
 #[test]
 fn many_are_under_way_at_once() {
-    EVERY_WAY.into_iter().for_each(start_many);
+    EVERY_DISTRIBUTION.into_iter().for_each(start_many);
 }
 
 fn start_many(machines: Machines) {

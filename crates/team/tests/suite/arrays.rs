@@ -1,7 +1,7 @@
 //! Arrays over the memory of all ranks, against one vector.
 #![expect(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
-use crate::ranks::{EVERY_WAY, Machines, spread, together};
+use crate::ranks::{EVERY_DISTRIBUTION, Machines, spread, together};
 use pario_team::{Array, TeamError};
 use proptest::prelude::*;
 
@@ -81,14 +81,14 @@ proptest! {
     fn accesses_in_turn_are_those_of_a_vector(
         accesses in prop::collection::vec((0..SIZE, access()), 1..12),
         asked in indices(),
-        distribution in 0..EVERY_WAY.len(),
+        distribution in 0..EVERY_DISTRIBUTION.len(),
     ) {
         let mut model = vec![0; LEN as usize];
         for (seed, (_, access)) in accesses.iter().enumerate() {
             access.model(seed, &mut model);
         }
         let (model, asked) = (&model, &asked);
-        spread(SIZE, EVERY_WAY[distribution], |team| {
+        spread(SIZE, EVERY_DISTRIBUTION[distribution], |team| {
             let array = team.array::<i64>(LEN).unwrap();
             for (seed, (rank, access)) in accesses.iter().enumerate() {
                 if team.rank() == *rank {
@@ -118,9 +118,9 @@ proptest! {
     /// Elements of any size, put by all at the same time at places of their own.
     #[test]
     fn elements_of_any_size_are_kept(
-        element in 1..2000_usize, len in 0..3000_u64, distribution in 0..EVERY_WAY.len(),
+        element in 1..2000_usize, len in 0..3000_u64, distribution in 0..EVERY_DISTRIBUTION.len(),
     ) {
-        spread(3, EVERY_WAY[distribution], |team| {
+        spread(3, EVERY_DISTRIBUTION[distribution], |team| {
             let array = team.raw_array(len, element).unwrap();
             let bytes = |index: u64| vec![(index * 31 + 7) as u8; element];
             let own: Vec<u64> = (0..len).filter(|index| index % 3 == u64::from(team.rank())).collect();
@@ -136,7 +136,7 @@ proptest! {
 
 #[test]
 fn nothing_that_all_add_at_once_is_lost() {
-    EVERY_WAY.into_iter().for_each(all_add_at_once);
+    EVERY_DISTRIBUTION.into_iter().for_each(all_add_at_once);
 }
 
 fn all_add_at_once(machines: Machines) {
@@ -158,7 +158,7 @@ fn all_add_at_once(machines: Machines) {
 
 #[test]
 fn a_thousand_million_elements_cost_what_is_used_of_them() {
-    EVERY_WAY.into_iter().for_each(use_little);
+    EVERY_DISTRIBUTION.into_iter().for_each(use_little);
 }
 
 fn use_little(machines: Machines) {
@@ -178,7 +178,7 @@ fn use_little(machines: Machines) {
 
 #[test]
 fn arrays_come_and_go() {
-    EVERY_WAY.into_iter().for_each(come_and_go);
+    EVERY_DISTRIBUTION.into_iter().for_each(come_and_go);
 }
 
 fn come_and_go(machines: Machines) {

@@ -7,13 +7,13 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::ranks::{EVERY_WAY, Machines, spread};
+use crate::ranks::{EVERY_DISTRIBUTION, Machines, spread};
 use pario_net::{Bulk, RecvBuffer, SendBuffer};
 use pario_team::{CallbackRequest, TeamError};
 
 #[test]
 fn a_callback_gets_what_was_sent_and_gives_its_result() {
-    for machines in EVERY_WAY {
+    for machines in EVERY_DISTRIBUTION {
         spread(5, machines, |team| {
             let told = team.callback(|call| {
                 let mut result = vec![call.from as u8, call.target as u8];
@@ -89,7 +89,7 @@ fn many_callbacks_have_numbers_of_their_own() {
 /// Replies in another order than that of the requests: each waits for the next one.
 #[test]
 fn answers_may_come_later_and_from_other_threads() {
-    for machines in EVERY_WAY {
+    for machines in EVERY_DISTRIBUTION {
         spread(3, machines, |team| {
             let waiting: Mutex<Vec<CallbackRequest>> = Mutex::default();
             let later = team.callback_later(move |asked| match asked.call().header {
@@ -151,7 +151,7 @@ fn lent_bytes_and_files_are_not_copied_on_the_way() {
     let mut file = std::fs::File::from(memory_file());
     file.write_all(&content).unwrap();
     let (file, content) = (Arc::new(file), &content);
-    for machines in EVERY_WAY {
+    for machines in EVERY_DISTRIBUTION {
         spread(4, machines, |team| {
             let file = file.clone();
             let part = team.callback_later(move |asked| {

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::ranks::{EVERY_WAY, Machines, new_job, spread, together};
+use crate::ranks::{EVERY_DISTRIBUTION, Machines, new_job, spread, together};
 use pario_team::{CollectiveCall, Reduction, Team, TeamError, TeamOptions};
 use proptest::prelude::*;
 
@@ -82,9 +82,9 @@ proptest! {
     #[test]
     fn calls_one_after_the_other_give_what_they_should(
         steps in prop::collection::vec(step(), 1..12),
-        distribution in 0..EVERY_WAY.len(),
+        distribution in 0..EVERY_DISTRIBUTION.len(),
     ) {
-        let machines = EVERY_WAY[distribution];
+        let machines = EVERY_DISTRIBUTION[distribution];
         spread(SIZE, machines, |team| steps.iter().for_each(|step| run(&team, step)));
     }
 }
@@ -106,7 +106,7 @@ fn sixty_four_ranks_meet_a_thousand_times() {
 
 #[test]
 fn ranks_that_disagree_learn_who_called_what_and_go_on() {
-    EVERY_WAY.into_iter().for_each(disagree);
+    EVERY_DISTRIBUTION.into_iter().for_each(disagree);
 }
 
 fn disagree(machines: Machines) {
@@ -153,7 +153,7 @@ const EVERY_CALL: [RankCall; 9] = [
 
 #[test]
 fn a_call_that_one_rank_cannot_make_fails_on_all_and_the_next_one_works() {
-    for machines in EVERY_WAY {
+    for machines in EVERY_DISTRIBUTION {
         spread(3, machines, |team| {
             for (number, call) in EVERY_CALL.iter().enumerate() {
                 let failing = number as u32 % 3;
@@ -185,7 +185,7 @@ fn a_broadcast_from_a_rank_that_does_not_exist_fails_on_all() {
 
 #[test]
 fn a_wait_for_a_rank_that_has_left_fails() {
-    for machines in EVERY_WAY {
+    for machines in EVERY_DISTRIBUTION {
         let errors =
             spread(3, machines, |team| (team.rank() != 1).then(|| team.barrier().unwrap_err()));
         for error in errors.into_iter().flatten() {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
-use crate::ranks::{EVERY_WAY, Machines, spread, together};
+use crate::ranks::{EVERY_DISTRIBUTION, Machines, spread, together};
 use pario_team::{CollectiveCall, Message, Reduction, TeamError};
 
 const SIZE: u32 = 5;
@@ -14,7 +14,7 @@ fn bytes_of(rank: u32, number: u32, len: usize) -> Vec<u8> {
 
 #[test]
 fn messages_of_all_sizes_arrive_in_order() {
-    for machines in EVERY_WAY {
+    for machines in EVERY_DISTRIBUTION {
         spread(SIZE, machines, |team| {
             let messaging = team.messaging().unwrap();
             let own = team.rank();
@@ -59,7 +59,7 @@ fn senders_wait_until_there_is_room() {
 
 #[test]
 fn groups_make_collective_calls_without_the_others() {
-    for machines in EVERY_WAY {
+    for machines in EVERY_DISTRIBUTION {
         spread(SIZE, machines, |team| {
             let messaging = team.messaging().unwrap();
             let own = team.rank();
@@ -96,7 +96,7 @@ fn groups_make_collective_calls_without_the_others() {
 
 #[test]
 fn groups_have_memory_of_their_own() {
-    for machines in EVERY_WAY {
+    for machines in EVERY_DISTRIBUTION {
         spread(SIZE, machines, |team| {
             let messaging = team.messaging().unwrap();
             let own = team.rank();

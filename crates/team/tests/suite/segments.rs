@@ -2,7 +2,7 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
-use crate::ranks::{EVERY_WAY, Machines, spread, together};
+use crate::ranks::{EVERY_DISTRIBUTION, Machines, spread, together};
 use pario_team::{SegmentPiece, Segments, Strided, TeamError};
 use proptest::prelude::*;
 
@@ -208,9 +208,9 @@ proptest! {
     fn accesses_in_turn_are_those_of_a_model(
         sizes in prop::collection::vec(prop_oneof![Just(0), 1..LEN], SIZE as usize),
         turns in prop::collection::vec((0..SIZE, access()), 1..25),
-        distribution in 0..EVERY_WAY.len(),
+        distribution in 0..EVERY_DISTRIBUTION.len(),
     ) {
-        spread(SIZE, EVERY_WAY[distribution], |team| {
+        spread(SIZE, EVERY_DISTRIBUTION[distribution], |team| {
             let rank = team.rank();
             let segments = team.segments(sizes[rank as usize]).unwrap();
             let mut model: Vec<Vec<u8>> = sizes.iter().map(|size| vec![0; *size]).collect();
@@ -233,7 +233,7 @@ proptest! {
 
 #[test]
 fn nothing_is_lost_when_all_accumulate_at_one_place() {
-    EVERY_WAY.into_iter().for_each(accumulate_at_one_place);
+    EVERY_DISTRIBUTION.into_iter().for_each(accumulate_at_one_place);
 }
 
 fn accumulate_at_one_place(machines: Machines) {
@@ -258,7 +258,7 @@ fn accumulate_at_one_place(machines: Machines) {
 
 #[test]
 fn each_number_is_drawn_once() {
-    EVERY_WAY.into_iter().for_each(draw_numbers);
+    EVERY_DISTRIBUTION.into_iter().for_each(draw_numbers);
 }
 
 fn draw_numbers(machines: Machines) {
@@ -285,7 +285,7 @@ fn draw_numbers(machines: Machines) {
 
 #[test]
 fn a_mutex_lets_one_in_at_a_time() {
-    EVERY_WAY.into_iter().for_each(lock_and_unlock);
+    EVERY_DISTRIBUTION.into_iter().for_each(lock_and_unlock);
 }
 
 fn lock_and_unlock(machines: Machines) {
@@ -313,7 +313,7 @@ fn lock_and_unlock(machines: Machines) {
 
 #[test]
 fn places_outside_are_refused_and_named() {
-    EVERY_WAY.into_iter().for_each(ask_for_places_outside);
+    EVERY_DISTRIBUTION.into_iter().for_each(ask_for_places_outside);
 }
 
 fn ask_for_places_outside(machines: Machines) {
@@ -371,7 +371,7 @@ fn a_thousand_million_numbers_cost_what_is_touched() {
 
 #[test]
 fn memory_that_is_taken_at_once_is_zero_and_shared_by_all() {
-    for machines in EVERY_WAY {
+    for machines in EVERY_DISTRIBUTION {
         spread(SIZE, machines, |team| {
             let own = 300_000 + team.rank() as usize;
             let segments = team.segments(own).unwrap();

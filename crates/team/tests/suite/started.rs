@@ -8,7 +8,7 @@ use std::thread::Thread;
 
 use pario_team::{Pending, TeamError};
 
-use crate::ranks::{EVERY_WAY, spread};
+use crate::ranks::{EVERY_DISTRIBUTION, spread};
 
 const SIZE: u32 = 4;
 /// More than one request holds.
@@ -41,7 +41,7 @@ fn content(rank: u32) -> Vec<u8> {
 
 #[test]
 fn started_accesses_end_the_same_way_however_they_are_finished() {
-    for machines in EVERY_WAY {
+    for machines in EVERY_DISTRIBUTION {
         spread(SIZE, machines, |team| {
             let segments = team.segments(SIZE as usize * LEN).unwrap();
             let own = content(team.rank());
@@ -87,7 +87,7 @@ fn started_accesses_end_the_same_way_however_they_are_finished() {
 #[test]
 fn started_accesses_of_arrays_cross_pages_and_machines() {
     const COUNT: u64 = 100_000;
-    for machines in EVERY_WAY {
+    for machines in EVERY_DISTRIBUTION {
         spread(SIZE, machines, |team| {
             let array = team.array::<u64>(COUNT).unwrap();
             let own = COUNT / u64::from(SIZE) * u64::from(team.rank());

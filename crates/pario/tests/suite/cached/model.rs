@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::content::bytes;
 use super::job_ranks::spread;
-use crate::ranks::{EVERY_WAY, Machines};
+use crate::ranks::{EVERY_DISTRIBUTION, Machines};
 
 const SIZE: u32 = 4;
 /// Some pages of each rank, and the last one not full.
@@ -307,20 +307,20 @@ proptest! {
 
     #[test]
     fn plain_files_by_ranks_of_several_machines(
-        steps in steps(), start in start(), distribution in 1..EVERY_WAY.len(),
+        steps in steps(), start in start(), distribution in 1..EVERY_DISTRIBUTION.len(),
         replace in any::<bool>(), writers in 0..6_u32,
     ) {
         let options = options().replace(replace).writers(writers);
-        on_machines(&options, EVERY_WAY[distribution], &steps, start);
+        on_machines(&options, EVERY_DISTRIBUTION[distribution], &steps, start);
     }
 
     #[test]
     fn plain_files_with_write_back(
         steps in steps(), start in start(), writers in 1..6_u32, age_us in 1..2000_u64,
-        distribution in 0..EVERY_WAY.len(),
+        distribution in 0..EVERY_DISTRIBUTION.len(),
     ) {
         let options = options().writers(writers).write_back_age(Some(Duration::from_micros(age_us)));
-        on_machines(&options, EVERY_WAY[distribution], &steps, start);
+        on_machines(&options, EVERY_DISTRIBUTION[distribution], &steps, start);
     }
 
     #[test]
@@ -348,7 +348,7 @@ fn files_of_a_cluster() {
 
 #[test]
 fn files_of_a_cluster_by_ranks_of_several_machines() {
-    of_a_cluster(6, &EVERY_WAY[1..]);
+    of_a_cluster(6, &EVERY_DISTRIBUTION[1..]);
 }
 
 fn of_a_cluster(cases: u32, distributions: &[Machines]) {

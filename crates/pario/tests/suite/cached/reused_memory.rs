@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::content::bytes;
 use super::job_ranks::{spread, together};
-use crate::ranks::{EVERY_WAY, new_job};
+use crate::ranks::{EVERY_DISTRIBUTION, new_job};
 
 fn options() -> CachedOptions {
     CachedOptions::new().read(true).write(true).create(true)
@@ -83,10 +83,10 @@ proptest! {
     #[test]
     fn unwritten_bytes_are_zero_in_every_file(
         files in prop::collection::vec((1..6_000_000_usize, 0..1000_usize, 0..1000_usize), 1..12),
-        distribution in 0..EVERY_WAY.len(),
+        distribution in 0..EVERY_DISTRIBUTION.len(),
     ) {
         let dir = tempfile::tempdir().unwrap();
-        spread(3, EVERY_WAY[distribution], |job| {
+        spread(3, EVERY_DISTRIBUTION[distribution], |job| {
             for (number, (len, one, other)) in files.iter().enumerate() {
                 let (one, other) = (len * one / 1000, len * other / 1000);
                 let part = one.min(other)..one.max(other).max(one.min(other) + 1);

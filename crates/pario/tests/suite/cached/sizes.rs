@@ -7,7 +7,7 @@ use pario::{CachedFile, CachedOptions};
 
 use super::content::bytes;
 use super::job_ranks::{spread, together};
-use crate::ranks::{EVERY_WAY, Machines};
+use crate::ranks::{EVERY_DISTRIBUTION, Machines};
 
 /// The sum over all ranks.
 fn all(statistics: &[CachedStatistics]) -> CachedStatistics {
@@ -126,7 +126,7 @@ fn all_at_once_within_little_memory() {
 #[test]
 fn all_append_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    let distributions = EVERY_WAY.into_iter().map(|machines| (None, machines));
+    let distributions = EVERY_DISTRIBUTION.into_iter().map(|machines| (None, machines));
     for (memory, machines) in distributions.chain([(Some(0), Machines::One)]) {
         let path = &dir.path().join("log");
         let old = b"an old line\n".repeat(10_000);

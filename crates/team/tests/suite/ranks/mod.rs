@@ -30,7 +30,7 @@ pub enum Machines {
 }
 
 /// The distributions that tests run with.
-pub const EVERY_WAY: [Machines; 4] =
+pub const EVERY_DISTRIBUTION: [Machines; 4] =
     [Machines::One, Machines::Of(2), Machines::InTurn(3), Machines::Of(1)];
 
 impl Machines {
