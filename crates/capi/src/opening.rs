@@ -188,20 +188,24 @@ fn open_shared(
     };
     let openers = if is_single { process::current()?.single_files.clone() } else { files.clone() };
     let mode = mode & !umask();
+    // The open of this process alone may connect to the home node of the file, which starts threads.
+    // It waits for another process for two seconds at most.
+    let open_alone =
+        |options: SharedOpenOptions<'_>| process::with_signals_blocked(|| options.open(&path));
     let open = || {
         let options = options_of(flags, mode, &openers, io_mode)?;
         match is_single {
             true if flags & libc::O_TMPFILE == libc::O_TMPFILE => {
-                open_unnamed(&path, flags, mode, &openers, io_mode)
+                process::with_signals_blocked(|| {
+                    open_unnamed(&path, flags, mode, &openers, io_mode)
+                })
             }
             // The first open of the job counts.
-            true => options.open_first_of(&files, &path),
+            true => options.open_first_of_by(&files, &path, open_alone),
             false => options.open(&path),
         }
     };
-    // The open may connect to the home node of the file, which starts threads. It waits for another
-    // process for two seconds at most.
-    let file = if is_single { process::with_signals_blocked(open) } else { open() };
+    let file = open();
     let file = file.in_call(ErrnoContext::Open);
     let file = Arc::new(file.map_err(|failed| names::with_put_hint(failed, &path))?);
     let entry = DescriptorEntry::new(path, flags, files, FileHandle { file, is_single });

@@ -40,18 +40,30 @@ impl SharedOpenOptions<'_> {
     /// # }
     /// ```
     pub fn open_first_of(self, of: &JobFiles, path: &str) -> Result<SharedFile, Error> {
+        self.open_first_of_by(of, path, |options| options.open(path))
+    }
+
+    /// As [`open_first_of`](Self::open_first_of); `open` performs the open of this process, which
+    /// does not wait for the other ones of the job.
+    #[doc(hidden)]
+    pub fn open_first_of_by(
+        self,
+        of: &JobFiles,
+        path: &str,
+        open: impl Fn(Self) -> Result<SharedFile, Error>,
+    ) -> Result<SharedFile, Error> {
         if of.job().size() == 1 {
-            return self.open(path);
+            return open(self);
         }
         let job_path = FilePath::new(path)?;
         loop {
             let opening = JobOpening::begin(of, &job_path)?;
             if opening.is_first {
-                let file = self.clone().open(path)?;
+                let file = open(self.clone())?;
                 opening.mark_opened()?;
                 return Ok(file.with_opening(opening));
             }
-            match self.clone().existing().open(path) {
+            match open(self.clone().existing()) {
                 // The path was removed since the first open: this process opens it by itself.
                 Err(error) if error.kind() == ErrorKind::NotFound && self.creates() => {
                     opening.close()?;
