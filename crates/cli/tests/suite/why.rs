@@ -486,8 +486,21 @@ impl Pair {
 
     /// Returns the waits of a job, once there are `count`.
     fn waits(&self, job: &str, count: usize) -> Option<Value> {
-        let waits = self.sandbox.json(&["why", job])["jobs"][0]["waits"].take();
+        let text = self.ok_without_far(&["--json", "why", job]);
+        let mut json: Value = serde_json::from_str(&text).unwrap();
+        let waits = json["jobs"][0]["waits"].take();
         (waits.as_array().map(Vec::len) == Some(count)).then_some(waits)
+    }
+
+    /// Runs the command, which must succeed and say that the paused node does not answer. Returns its
+    /// output.
+    fn ok_without_far(&self, arguments: &[&str]) -> String {
+        let output = self.sandbox.run(arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let told = stderr(&output);
+        assert!(told.starts_with("pario: the waits at node b are unknown: "), "{told}");
+        assert!(told.contains(" is paused (stopped by a signal)"), "{told}");
+        stdout(&output).to_owned()
     }
 
     fn finish(&self, ranks: Vec<Rank>, busy: &[usize]) {
@@ -544,7 +557,7 @@ fn waits_for_bytes_are_told(job: &str, is_near: bool) {
     });
     until("another one waits for both", || pair.waits(job, 2));
     for arguments in [["why", job].as_slice(), &["status", "--file", "/state"]] {
-        let text = pair.sandbox.ok(arguments);
+        let text = pair.ok_without_far(arguments);
         let lines: Vec<&str> = text.lines().collect();
         let begins = |line: &&str| line.starts_with("  /state  M_UNIX, for ");
         let starts: Vec<_> = (0..lines.len()).filter(|line| begins(&lines[*line])).collect();
@@ -584,11 +597,11 @@ fn waits_for_the_size_of_a_file_are_told() {
         ranks[1].begin(|_, file| file.read(&mut [0; 10]).map(|_| ()));
         let waits = until("one waits", || pair.waits(job, 1));
         assert_eq!((&waits[0]["measured"], &waits[0]["missing"]), (&true.into(), &json!([])));
-        let text = pair.sandbox.ok(&["why", job]);
+        let text = pair.ok_without_far(&["why", job]);
         assert!(text.contains(&format!("\n  {path}  M_LOG, for ")), "{text}");
         let told = "\n    in read of 10 bytes: rank 1\n    the home node is measuring the file\n";
         assert!(text.contains(told), "{text}");
-        assert!(pair.sandbox.ok(&["why"]).contains(" for the size of the file\n"));
+        assert!(pair.ok_without_far(&["why"]).contains(" for the size of the file\n"));
         let told = format!("rank 1 waits for the size of the file in read of 10 bytes on {path}; ");
         let warning = pair.warning(" waits for the size ");
         assert!(warning.contains(&told), "{warning}");
