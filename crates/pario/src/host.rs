@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// The port at which a node listens for other machines, unless it is told another one.
+/// The default port at which a node listens for other machines.
 pub const DEFAULT_PORT: u16 = 7411;
 
 /// The time limit for finding the addresses of a name.
