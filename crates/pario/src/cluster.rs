@@ -607,14 +607,19 @@ impl Shared {
         self.map.read().interface as usize
     }
 
-    /// Whether the interface node passes descriptors to this process.
-    pub fn is_near_interface(&self) -> bool {
+    /// Whether a node passes descriptors to this process.
+    pub fn passes_descriptors(&self, node: usize) -> bool {
         #[cfg(feature = "embedded")]
         if self.embedded.is_some() {
             return self.uses_short_cut();
         }
-        let welcome = self.uses_short_cut().then(|| self.interface().welcome());
+        let welcome = self.uses_short_cut().then(|| self.node(node).welcome());
         welcome.is_some_and(|welcome| welcome.is_ok_and(|welcome| welcome.descriptors.is_some()))
+    }
+
+    /// Whether the interface node passes descriptors to this process.
+    pub fn is_near_interface(&self) -> bool {
+        self.passes_descriptors(self.interface_number())
     }
 
     /// The node that has a disk. Fetches the map again if it does not know the disk.

@@ -145,10 +145,13 @@ impl File {
         &self.state.record
     }
 
-    /// Whether this process reads and writes the bytes itself, because all disks of the file are on
-    /// its machine.
+    /// Whether this process reads and writes the bytes itself: all disks of the file are on its
+    /// machine, their nodes pass descriptors, and the first disk is no slow one.
     pub fn has_short_cut(&self) -> bool {
-        self.usable_short_cut(|| Some(0)).is_ok_and(|found| found.is_some())
+        let shared = &self.state.cluster.shared;
+        let is_near = |disk| shared.node_of(disk).is_ok_and(|node| shared.passes_descriptors(node));
+        self.state.parts.iter().all(|part| is_near(part.disk))
+            && self.usable_short_cut(|| Some(0)).is_ok_and(|found| found.is_some())
     }
 
     /// Reads into a buffer at an offset. Returns the number of bytes; fewer than the buffer has

@@ -30,6 +30,7 @@ mod recovery;
 mod rights;
 mod shared_files;
 mod sharing;
+mod short_cut;
 mod sites;
 mod slow_disks;
 mod strangers;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pario::status::{CheckDepth, CheckReport, CheckRequest, FindingKind};
 use pario::{Cluster, ClusterOptions, ExtentIndex, ExtentPlacement, SubfileIndex};
 use pario_server::Node;
-use pario_server::config::{Config, ShortCut};
+use pario_server::config::Config;
 use pario_store::medium::Pace;
 
 use crate::sites::{
@@ -558,28 +558,5 @@ fn unpack(fixture: &str, dir: &Path) {
             let at = u64::from_str_radix(words[0], 16).unwrap();
             file.as_ref().unwrap().write_all_at(&bytes.collect::<Vec<_>>(), at).unwrap();
         }
-    }
-}
-
-/// `short_cut = "read"`: readers have descriptors, writes go through the node.
-#[test]
-fn descriptors_for_reading_only() {
-    for (short_cut, reads, writes) in [
-        (ShortCut::Write, true, true),
-        (ShortCut::Read, true, false),
-        (ShortCut::Off, false, false),
-    ] {
-        let bench = Bench::new(tempfile::tempdir().unwrap(), |config| {
-            config.nodes[0].short_cut = short_cut;
-        });
-        let file = bench.cluster().create("/f").unwrap();
-        file.write_at(b"bytes", 0).unwrap();
-        assert_eq!(file.has_short_cut(), writes, "{short_cut:?}");
-        let reader = bench.cluster().open("/f").unwrap();
-        assert_eq!(reader.has_short_cut(), reads, "{short_cut:?}");
-        file.write_at(b"again", 0).unwrap();
-        let mut bytes = [0; 5];
-        reader.read_exact_at(&mut bytes, 0).unwrap();
-        assert_eq!(&bytes, b"again");
     }
 }
