@@ -96,7 +96,7 @@ pub use cluster::traffic::{
 pub use ids::{DiskId, ExtentIndex, FileId, SubfileIndex};
 pub use layout::declustering::{Declustering, DeclusteringError};
 pub use layout::disks::{Disks, DisksError};
-pub use layout::encoding::{DecodeError, Layout};
+pub use layout::encoding::{Layout, LayoutDecodeError};
 pub use layout::extents::Extents;
 pub use layout::geometry::{PixelPosition, PixelWindow, Shape, TilePosition, TileWindow};
 pub use layout::range::{ByteRange, RangeError};
