@@ -18,7 +18,7 @@ use pario_proto::{
 use pario_server::MissingNamespace;
 use parking_lot::{Mutex, RwLock};
 
-use crate::address::{self, ClusterPlace};
+use crate::address::{self, ClusterAddress};
 use crate::connection::{Client, Connection, Watch, strange};
 use crate::error::Error;
 use crate::host::{DEFAULT_PORT, HostAndPort, not_an_address, own_name};
@@ -44,10 +44,11 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// ```
 #[derive(Clone)]
 pub struct Cluster {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ClusterState>,
 }
 
-pub(crate) struct Shared {
+/// What all clones of a [`Cluster`] share: connections, the map, and counters of this process.
+pub(crate) struct ClusterState {
     nodes: RwLock<Vec<Arc<Connection>>>,
     map: RwLock<ClusterMap>,
     short_cut: bool,
@@ -198,9 +199,9 @@ impl Cluster {
     /// Like [`connect`](Self::connect), with options.
     pub fn connect_with(address: &str, options: ClusterOptions) -> Result<Self, Error> {
         match address::parse(address)? {
-            ClusterPlace::Address(address) => Self::open_named(address, &options, true),
-            ClusterPlace::Network(host) => Self::open_on_network(&host, &options),
-            ClusterPlace::Host(host) => Self::open_on_host(&host, options),
+            ClusterAddress::Node(address) => Self::open_named(address, &options, true),
+            ClusterAddress::Network(host) => Self::open_on_network(&host, &options),
+            ClusterAddress::Host(host) => Self::open_on_host(&host, options),
         }
     }
 
@@ -357,7 +358,7 @@ impl Cluster {
         let short_cut = options
             .short_cut
             .unwrap_or_else(|| std::env::var("PARIO_SHORT_CUT").map_or(true, |value| value != "0"));
-        let shared = Shared {
+        let shared = ClusterState {
             nodes: RwLock::new(nodes),
             map: RwLock::new(map),
             short_cut,
@@ -581,7 +582,7 @@ fn program() -> String {
     path.and_then(name).unwrap_or_else(|| "client".to_owned())
 }
 
-impl Shared {
+impl ClusterState {
     /// The connection to a node.
     pub fn node(&self, number: usize) -> Arc<Connection> {
         self.nodes.read()[number].clone()
@@ -733,13 +734,13 @@ fn client(
 }
 
 /// Whether a cluster is on a host, as far as addresses say. A host that is unknown has none.
-fn is_on_host(place: &ClusterPlace, host: &HostAndPort) -> bool {
+fn is_on_host(place: &ClusterAddress, host: &HostAndPort) -> bool {
     match place {
-        ClusterPlace::Address(Address { tcp: Some(tcp), unix: None, .. }) => {
+        ClusterAddress::Node(Address { tcp: Some(tcp), unix: None, .. }) => {
             host.addresses().is_ok_and(|found| found.iter().any(|known| known.ip() == tcp.ip()))
         }
-        ClusterPlace::Address(address) => address.is_near() && host.is_this_machine(),
-        ClusterPlace::Network(other) | ClusterPlace::Host(other) => {
+        ClusterAddress::Node(address) => address.is_near() && host.is_this_machine(),
+        ClusterAddress::Network(other) | ClusterAddress::Host(other) => {
             let ips = |host: &HostAndPort| -> Vec<IpAddr> {
                 host.addresses().unwrap_or_default().iter().map(SocketAddr::ip).collect()
             };

@@ -62,7 +62,7 @@ pub use cluster::grant::{
 pub use cluster::job::{
     CollectiveOpen, CreationOptions, JOB_NAME_LIMIT_BYTES, JOB_SIZE_LIMIT, JobCall, JobMemoryId,
     JobOpenCall, Member, ProcessName, SharedCall, SharedFileId, SharedRequest, TableLocation,
-    TeamCall, TeamPlace,
+    TeamAddress, TeamCall,
 };
 pub use cluster::job_status::{
     JobStatus, LastCall, MissingRank, SharedFileStatus, WaitStatus, WaitTarget,
