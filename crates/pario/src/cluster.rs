@@ -29,7 +29,12 @@ use crate::running::{RunningNode, running_nodes};
 /// The default time limit of a reply.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A cluster. Clones share it; any number of threads may use it.
+/// A cluster: the nodes that share one namespace. It opens files, starts processing at the nodes and
+/// shows their state.
+///
+/// [`connect`](Self::connect) and [`from_env`](Self::from_env) reach a running cluster;
+/// [`embedded`](Self::embedded) runs one in this process. Clones share the connections; any number of
+/// threads may use them.
 ///
 /// ```
 /// # fn main() -> Result<(), pario::Error> {
