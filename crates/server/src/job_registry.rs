@@ -30,7 +30,7 @@ use crate::limits::{Quotas, Resource};
 /// Jobs and shared files. `J` identifies the caller of a job call, `T` the caller of a file call.
 #[derive(Debug)]
 pub struct JobRegistry<J, T> {
-    state: Mutex<RegistryState<J, T>>,
+    state: Mutex<State<J, T>>,
     /// The limits of a user; `None` for no limits.
     quotas: Option<Arc<Quotas>>,
 }
@@ -39,7 +39,7 @@ pub struct JobRegistry<J, T> {
 pub type JobKey = (u32, String);
 
 #[derive(Debug)]
-struct RegistryState<J, T> {
+struct State<J, T> {
     jobs: HashMap<JobKey, Job<J>>,
     files: HashMap<SharedFileId, RegisteredFile<T>>,
     unnamed_jobs: UnnamedJobs,
@@ -97,7 +97,7 @@ pub enum FileAction<T> {
 impl<J, T> Default for JobRegistry<J, T> {
     /// Creates an empty registry without limits.
     fn default() -> Self {
-        let state = RegistryState {
+        let state = State {
             jobs: HashMap::new(),
             files: HashMap::new(),
             unnamed_jobs: UnnamedJobs::default(),
@@ -421,7 +421,7 @@ impl<T> RegisteredFile<T> {
     }
 }
 
-impl<J, T> RegistryState<J, T> {
+impl<J, T> State<J, T> {
     /// Returns an id that is unique, also across restarts of this node.
     fn new_id(&mut self, now_ns: u64) -> SharedFileId {
         self.last = (self.last + 1).max(u128::from(now_ns) << 32);

@@ -173,7 +173,7 @@ pub fn print_wait(out: &mut impl Write, wait: &WaitStatus) -> io::Result<()> {
             return writeln!(out, "    {} does it for all", RankList(&wait.awaited()));
         }
         WaitCause::Size => {
-            return writeln!(out, "    the interface node is measuring the file");
+            return writeln!(out, "    the home node is measuring the file");
         }
         WaitCause::Absence | WaitCause::Bytes(_) => {}
     }
@@ -450,7 +450,7 @@ job 4711, 5 ranks, waiting for 12 s
         print_wait(&mut out, &job.waits[0]).unwrap();
         let expected = "  /runs/result  M_SYNC, for 12 s
     in close: rank 0
-    the interface node is measuring the file\n";
+    the home node is measuring the file\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
         assert_eq!(wait_json(&job.waits[0])["measured"], true);
         let mut out = Vec::new();

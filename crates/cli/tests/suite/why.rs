@@ -599,8 +599,7 @@ fn waits_for_the_size_of_a_file_are_told() {
         assert_eq!((&waits[0]["measured"], &waits[0]["missing"]), (&true.into(), &json!([])));
         let text = pair.ok_without_far(&["why", job]);
         assert!(text.contains(&format!("\n  {path}  M_LOG, for ")), "{text}");
-        let told =
-            "\n    in read of 10 bytes: rank 1\n    the interface node is measuring the file\n";
+        let told = "\n    in read of 10 bytes: rank 1\n    the home node is measuring the file\n";
         assert!(text.contains(told), "{text}");
         assert!(pair.ok_without_far(&["why"]).contains(" for the size of the file\n"));
         let told = format!("rank 1 waits for the size of the file in read of 10 bytes on {path}; ");

@@ -10,7 +10,7 @@ use pario_proto::{
     SharedFileId, SharedFileStatus, WaitStatus,
 };
 
-use super::{Job, JobKey, JobRegistry, RegisteredFile, RegistryState};
+use super::{Job, JobKey, JobRegistry, RegisteredFile, State};
 use crate::coordination::RankWait;
 
 /// The last call of each rank, its time, and its file if that is not known otherwise.
@@ -28,7 +28,7 @@ impl<J, T> JobRegistry<J, T> {
     }
 }
 
-impl<J, T> RegistryState<J, T> {
+impl<J, T> State<J, T> {
     /// Returns the status of a job. `room` is the number of missing ranks that the reply can still
     /// name.
     fn job_status(

@@ -12,7 +12,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags};
 
-use super::{Medium, MediumEntry, MediumFile, MediumOpenMode, MediumSpace, cachestat, syncfs};
+use super::{DirectoryEntry, Medium, MediumFile, MediumOpenMode, MediumSpace, cachestat, syncfs};
 
 /// The mode of files: only the user of the process can read and write them.
 const PRIVATE_FILE: u32 = 0o600;
@@ -87,13 +87,13 @@ impl Medium for DirectoryMedium {
         fs::remove_dir(self.path(path))
     }
 
-    fn list(&self, path: &str) -> io::Result<Vec<MediumEntry>> {
+    fn list(&self, path: &str) -> io::Result<Vec<DirectoryEntry>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(self.path(path))? {
             let entry = entry?;
             // The store writes no names that are not UTF-8.
             if let Ok(name) = entry.file_name().into_string() {
-                names.push(MediumEntry { name, is_dir: entry.file_type()?.is_dir() });
+                names.push(DirectoryEntry { name, is_dir: entry.file_type()?.is_dir() });
             }
         }
         names.sort();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Medium, MediumEntry, MediumFile, MediumOpenMode, MediumSpace};
+use super::{DirectoryEntry, Medium, MediumFile, MediumOpenMode, MediumSpace};
 
 const SECTOR_BYTES: usize = 512;
 
@@ -438,7 +438,7 @@ impl Medium for MemoryMedium {
         effect.result()
     }
 
-    fn list(&self, path: &str) -> io::Result<Vec<MediumEntry>> {
+    fn list(&self, path: &str) -> io::Result<Vec<DirectoryEntry>> {
         let state = self.state.lock();
         state.check_running()?;
         if state.names.get(path) != Some(&NameTarget::Dir) {
@@ -446,7 +446,7 @@ impl Medium for MemoryMedium {
         }
         let inside =
             state.names.iter().filter(|(name, _)| !name.is_empty() && parent(name) == path);
-        let named = inside.map(|(name, node)| MediumEntry {
+        let named = inside.map(|(name, node)| DirectoryEntry {
             name: name.rsplit('/').next().unwrap_or(name).to_owned(),
             is_dir: *node == NameTarget::Dir,
         });

@@ -39,7 +39,7 @@ pub struct MediumOpenMode {
 
 /// An entry of a directory of a medium.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct MediumEntry {
+pub struct DirectoryEntry {
     /// The last part of the path.
     pub name: String,
     /// Whether it is a directory.
@@ -73,7 +73,7 @@ pub trait Medium: Send + Sync + Debug {
     /// Removes an empty directory.
     fn remove_dir(&self, path: &str) -> io::Result<()>;
     /// The names in a directory, sorted.
-    fn list(&self, path: &str) -> io::Result<Vec<MediumEntry>>;
+    fn list(&self, path: &str) -> io::Result<Vec<DirectoryEntry>>;
     /// Makes the changes of names in a directory durable.
     fn sync_dir(&self, path: &str) -> io::Result<()>;
     /// Makes the whole medium durable: contents, lengths and names. It fails if a write since the

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::{Medium, MediumEntry, MediumFile, MediumOpenMode, MediumSpace};
+use super::{DirectoryEntry, Medium, MediumFile, MediumOpenMode, MediumSpace};
 
 /// The speed of a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,7 +166,7 @@ impl Medium for SlowMedium {
         self.inner.remove_dir(path)
     }
 
-    fn list(&self, path: &str) -> io::Result<Vec<MediumEntry>> {
+    fn list(&self, path: &str) -> io::Result<Vec<DirectoryEntry>> {
         self.inner.list(path)
     }
 

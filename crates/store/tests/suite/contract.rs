@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use pario_store::medium::{
-    DirectoryMedium, Medium, MediumEntry, MediumOpenMode, MemoryMedium, Pace, SlowMedium,
+    DirectoryEntry, DirectoryMedium, Medium, MediumOpenMode, MemoryMedium, Pace, SlowMedium,
 };
 use pario_store::{
     Caching, CheckDepth, Completion, Disk, DiskOptions, EngineChoice, ExtentCache, ExtentFile,
@@ -462,7 +462,7 @@ fn media_follow_one_contract() {
         assert_eq!(not_empty, std::io::ErrorKind::DirectoryNotEmpty);
         medium.rename("d", "e").unwrap();
         medium.sync_dir("").unwrap();
-        let name = |name: &str, is_dir| MediumEntry { name: name.into(), is_dir };
+        let name = |name: &str, is_dir| DirectoryEntry { name: name.into(), is_dir };
         assert_eq!(medium.list("").unwrap(), [name("e", true)]);
         assert_eq!(medium.list("e").unwrap(), [name("x", false)]);
         let one = medium.lock("e/x", true).unwrap();

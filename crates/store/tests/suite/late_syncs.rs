@@ -14,7 +14,7 @@ use std::thread;
 
 use fastrand::Rng;
 use pario_store::medium::{
-    Medium, MediumEntry, MediumFile, MediumOpenMode, MediumSpace, MemoryMedium,
+    DirectoryEntry, Medium, MediumFile, MediumOpenMode, MediumSpace, MemoryMedium,
 };
 use pario_store::{
     Caching, CheckDepth, Disk, DiskOptions, EngineChoice, ExtentCache, ExtentFile, NewSubfile,
@@ -117,7 +117,7 @@ impl Medium for Gated {
         self.memory.remove_dir(path)
     }
 
-    fn list(&self, path: &str) -> io::Result<Vec<MediumEntry>> {
+    fn list(&self, path: &str) -> io::Result<Vec<DirectoryEntry>> {
         self.memory.list(path)
     }
 
