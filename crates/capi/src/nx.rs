@@ -23,7 +23,7 @@ pub extern "C" fn numnodes() -> c_long {
 }
 
 /// Waits for all processes of the job: in the memory of the team if this process has joined it,
-/// otherwise at the home node.
+/// otherwise at the interface node.
 #[unsafe(no_mangle)]
 pub extern "C" fn gsync() {
     exit_on_error("gsync", || match team::joined() {

@@ -264,6 +264,7 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
+    use crate::commands::completions::line::CompletionLine;
 
     #[test]
     fn the_arguments_make_sense() {
@@ -278,6 +279,37 @@ mod tests {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.starts_with("Examples:\n  pario "), "{}", command.get_name());
             assert!(help.ends_with("interrupted (Ctrl-C)"), "{}", command.get_name());
+        }
+    }
+
+    /// The lines of a help page that a user could type, and those of its subcommands.
+    fn examples(command: &clap::Command) -> Vec<String> {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let own = help.lines().take_while(|line| !line.starts_with("Exit codes"));
+        let own = own.filter(|line| line.starts_with("  ")).map(|line| line.trim().to_owned());
+        own.chain(command.get_subcommands().flat_map(examples)).collect()
+    }
+
+    /// The words of `pario` in an example, without pipes, redirections, variables and comments.
+    fn typed(example: &str) -> Vec<std::ffi::OsString> {
+        let text = example.split(" #").next().unwrap_or_default();
+        let own = text.split(" | ").map(|command| command.split(" > ").next().unwrap_or_default());
+        let words = own.map(|command| CompletionLine::parse(&format!("{command} ")).words);
+        let mut words = words.map(|words| words.into_iter().skip_while(|word| word.contains('=')));
+        let is_own = |words: &Vec<String>| words.first().is_some_and(|word| word == "pario");
+        let words = words.find_map(|words| Some(words.collect()).filter(is_own));
+        words.unwrap_or_default().into_iter().map(Into::into).collect()
+    }
+
+    #[test]
+    fn every_example_is_a_command_line() {
+        let mut all = Arguments::command();
+        all.build();
+        let examples = examples(&all);
+        assert!(examples.len() > 80, "{examples:?}");
+        for example in examples {
+            let parsed = Arguments::try_parse_from(run::accept_np(typed(&example)));
+            assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
         }
     }
 

@@ -145,11 +145,11 @@ fn help(name: &str) -> String {
              calls that wait, idle threads",
         ),
     };
-    let command = match name {
-        "pfsd" => "serve",
-        "pfsdexit" => "stop",
-        "pfsdreset" => "reset",
-        _ => "status",
+    let (command, example) = match name {
+        "pfsd" => ("serve", "pfsd 16 --listen"),
+        "pfsdexit" => ("stop", "pfsdexit localhost"),
+        "pfsdreset" => ("reset", "pfsdreset localhost /pfs/runs/7/result"),
+        _ => ("status", "pfsdstat localhost -f /pfs/runs/7/result"),
     };
     let place = match name {
         "pfsd" => {
@@ -164,7 +164,7 @@ fn help(name: &str) -> String {
     };
     format!(
         "Usage: {name} {arguments}\n\n{name} {what}. It is another name for `pario {command}`, \
-         which can do more.\n\n{place}"
+         which can do more.\n\n{place}\n\nExample: {example}"
     )
 }
 
@@ -203,6 +203,15 @@ mod tests {
             ),
         ] {
             assert_eq!(translated(old).as_deref(), Some(new), "{old}");
+        }
+    }
+
+    #[test]
+    fn every_help_has_an_example_that_can_be_typed() {
+        for name in ["pfsd", "pfsdexit", "pfsdreset", "pfsdstat"] {
+            let help = help(name);
+            let example = help.lines().find_map(|line| line.strip_prefix("Example: ")).unwrap();
+            assert!(example.starts_with(name) && translated(example).is_some(), "{example}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Programs made of operations.
+//! Dataflow programs: operations on named threads, composed with eight constructs.
 //!
 //! A [`Program`] has threads, each with a private state, and *operations* from token to token. A
 //! sequential operation is a function that a thread runs. A parallel operation is a schedule of

@@ -20,7 +20,7 @@ use parking_lot::MutexGuard;
 
 use crate::Bulk;
 use crate::pool::{BulkBuffer, PoolSlab};
-use crate::recv_buffer::{BorrowedParts, RecvBuffer, RecvBuffers};
+use crate::recv_buffer::{RecvBuffer, RecvBufferState, RecvBuffers};
 use crate::wire::{
     BULK_BYTES, Frame, LEAD_BYTES, PACKET_HEADER_BYTES, PacketHeader, WireError, WireLimits,
 };
@@ -196,7 +196,7 @@ enum SegmentTarget {
 /// Memory of a target, to be read into now.
 enum TargetMemory<'a> {
     Own(&'a mut [u8]),
-    Borrowed(MutexGuard<'a, BorrowedParts>),
+    Borrowed(MutexGuard<'a, RecvBufferState>),
 }
 
 impl SegmentTarget {

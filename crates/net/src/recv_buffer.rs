@@ -24,11 +24,11 @@ const PARTS_LIMIT: usize = 512;
 /// [`RpcClient::start_into`](crate::RpcClient::start_into).
 pub struct RecvBuffer {
     len: usize,
-    borrowed: Mutex<BorrowedParts>,
+    borrowed: Mutex<RecvBufferState>,
 }
 
 /// The state under the lock of a buffer, the memory itself included.
-pub(crate) struct BorrowedParts {
+pub(crate) struct RecvBufferState {
     parts: Vec<BorrowedPart>,
     /// A reply is being read into it; there is only one.
     is_claimed: bool,
@@ -61,7 +61,7 @@ impl RecvBuffer {
             return None;
         }
         let borrowed =
-            BorrowedParts { parts, is_claimed: false, is_filled: false, is_taken_back: false };
+            RecvBufferState { parts, is_claimed: false, is_filled: false, is_taken_back: false };
         Some(Arc::new(Self { len, borrowed: Mutex::new(borrowed) }))
     }
 
@@ -84,12 +84,12 @@ impl RecvBuffer {
         self.len
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, BorrowedParts> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, RecvBufferState> {
         self.borrowed.lock()
     }
 }
 
-impl BorrowedParts {
+impl RecvBufferState {
     /// Whether the memory was taken back.
     pub fn is_taken_back(&self) -> bool {
         self.is_taken_back

@@ -1,4 +1,4 @@
-//! Where a cluster is: what users write.
+//! Addresses of clusters, as users write them: a socket, a host, a port, a data directory.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -14,41 +14,41 @@ use crate::host::{HostAndPort, not_an_address};
 /// The longest address that a data directory may hold.
 const NOTE_LIMIT_BYTES: u64 = 64 << 10;
 
-/// Where a cluster is, as users write it.
+/// The address of a cluster, as users write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClusterPlace {
+pub enum ClusterAddress {
     /// The address of a node.
-    Address(Address),
+    Node(Address),
     /// A TCP port of a host.
     Network(HostAndPort),
     /// A host by its name alone: the user's node if it is this machine, otherwise the default port.
     Host(HostAndPort),
 }
 
-/// What users write: `unix:PATH`, `tcp:HOST:PORT`, `HOST:PORT`, `HOST`, the path of a socket, the
+/// Parses an address: `unix:PATH`, `tcp:HOST:PORT`, `HOST:PORT`, `HOST`, the path of a socket, the
 /// data directory of a running node, or the full form that a node prints.
-pub fn parse(text: &str) -> Result<ClusterPlace, Error> {
+pub fn parse(text: &str) -> Result<ClusterAddress, Error> {
     let text = text.trim();
     if let Some(path) = text.strip_prefix("unix:") {
-        return Ok(ClusterPlace::Address(Address::unix(absolute(path)?)));
+        return Ok(ClusterAddress::Node(Address::unix(absolute(path)?)));
     }
     if let Some(host) = text.strip_prefix("tcp:") {
-        return host_and_port(host).map(ClusterPlace::Network);
+        return host_and_port(host).map(ClusterAddress::Network);
     }
     if text.contains('=') {
         let address = text.parse().map_err(|error| Error::invalid(format!("{error}")));
-        return address.map(ClusterPlace::Address);
+        return address.map(ClusterAddress::Node);
     }
     let path = Path::new(text);
     if path.is_dir() {
-        return of_data_directory(path).map(ClusterPlace::Address);
+        return of_data_directory(path).map(ClusterAddress::Node);
     }
     if text.contains('/') {
-        return Ok(ClusterPlace::Address(Address::unix(absolute(text)?)));
+        return Ok(ClusterAddress::Node(Address::unix(absolute(text)?)));
     }
     host_and_port(text).map(|host| match host.port {
-        Some(_) => ClusterPlace::Network(host),
-        None => ClusterPlace::Host(host),
+        Some(_) => ClusterAddress::Network(host),
+        None => ClusterAddress::Host(host),
     })
 }
 
@@ -123,12 +123,12 @@ mod tests {
     fn a_place_is_an_address_a_port_or_a_host() {
         let host = |host: &str, port| HostAndPort { host: host.to_owned(), port };
         for (text, place) in [
-            ("unix:/run/s", ClusterPlace::Address(Address::unix("/run/s"))),
-            ("/run/s", ClusterPlace::Address(Address::unix("/run/s"))),
-            ("tcp:sun17", ClusterPlace::Network(host("sun17", None))),
-            ("tcp:sun17:9", ClusterPlace::Network(host("sun17", Some(9)))),
-            ("sun17:9", ClusterPlace::Network(host("sun17", Some(9)))),
-            (" sun17\n", ClusterPlace::Host(host("sun17", None))),
+            ("unix:/run/s", ClusterAddress::Node(Address::unix("/run/s"))),
+            ("/run/s", ClusterAddress::Node(Address::unix("/run/s"))),
+            ("tcp:sun17", ClusterAddress::Network(host("sun17", None))),
+            ("tcp:sun17:9", ClusterAddress::Network(host("sun17", Some(9)))),
+            ("sun17:9", ClusterAddress::Network(host("sun17", Some(9)))),
+            (" sun17\n", ClusterAddress::Host(host("sun17", None))),
         ] {
             assert_eq!(parse(text).unwrap(), place, "{text}");
         }

@@ -18,7 +18,7 @@ use pario_proto::{
 use pario_server::MissingNamespace;
 use parking_lot::{Mutex, RwLock};
 
-use crate::address::{self, ClusterPlace};
+use crate::address::{self, ClusterAddress};
 use crate::connection::{Client, Connection, Watch, strange};
 use crate::error::Error;
 use crate::host::{DEFAULT_PORT, HostAndPort, not_an_address, own_name};
@@ -29,7 +29,12 @@ use crate::running::{RunningNode, running_nodes};
 /// The default time limit of a reply.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A cluster. Clones share it; any number of threads may use it.
+/// A cluster: the nodes that share one namespace. It opens files, starts processing at the nodes and
+/// shows their state.
+///
+/// [`connect`](Self::connect) and [`from_env`](Self::from_env) reach a running cluster;
+/// [`embedded`](Self::embedded) runs one in this process. Clones share the connections; any number of
+/// threads may use them.
 ///
 /// ```
 /// # fn main() -> Result<(), pario::Error> {
@@ -44,10 +49,11 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// ```
 #[derive(Clone)]
 pub struct Cluster {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ClusterState>,
 }
 
-pub(crate) struct Shared {
+/// What all clones of a [`Cluster`] share: connections, the map, and counters of this process.
+pub(crate) struct ClusterState {
     nodes: RwLock<Vec<Arc<Connection>>>,
     map: RwLock<ClusterMap>,
     short_cut: bool,
@@ -198,9 +204,9 @@ impl Cluster {
     /// Like [`connect`](Self::connect), with options.
     pub fn connect_with(address: &str, options: ClusterOptions) -> Result<Self, Error> {
         match address::parse(address)? {
-            ClusterPlace::Address(address) => Self::open_named(address, &options, true),
-            ClusterPlace::Network(host) => Self::open_on_network(&host, &options),
-            ClusterPlace::Host(host) => Self::open_on_host(&host, options),
+            ClusterAddress::Node(address) => Self::open_named(address, &options, true),
+            ClusterAddress::Network(host) => Self::open_on_network(&host, &options),
+            ClusterAddress::Host(host) => Self::open_on_host(&host, options),
         }
     }
 
@@ -357,7 +363,7 @@ impl Cluster {
         let short_cut = options
             .short_cut
             .unwrap_or_else(|| std::env::var("PARIO_SHORT_CUT").map_or(true, |value| value != "0"));
-        let shared = Shared {
+        let shared = ClusterState {
             nodes: RwLock::new(nodes),
             map: RwLock::new(map),
             short_cut,
@@ -581,7 +587,7 @@ fn program() -> String {
     path.and_then(name).unwrap_or_else(|| "client".to_owned())
 }
 
-impl Shared {
+impl ClusterState {
     /// The connection to a node.
     pub fn node(&self, number: usize) -> Arc<Connection> {
         self.nodes.read()[number].clone()
@@ -738,13 +744,13 @@ fn client(
 }
 
 /// Whether a cluster is on a host, as far as addresses say. A host that is unknown has none.
-fn is_on_host(place: &ClusterPlace, host: &HostAndPort) -> bool {
+fn is_on_host(place: &ClusterAddress, host: &HostAndPort) -> bool {
     match place {
-        ClusterPlace::Address(Address { tcp: Some(tcp), unix: None, .. }) => {
+        ClusterAddress::Node(Address { tcp: Some(tcp), unix: None, .. }) => {
             host.addresses().is_ok_and(|found| found.iter().any(|known| known.ip() == tcp.ip()))
         }
-        ClusterPlace::Address(address) => address.is_near() && host.is_this_machine(),
-        ClusterPlace::Network(other) | ClusterPlace::Host(other) => {
+        ClusterAddress::Node(address) => address.is_near() && host.is_this_machine(),
+        ClusterAddress::Network(other) | ClusterAddress::Host(other) => {
             let ips = |host: &HostAndPort| -> Vec<IpAddr> {
                 host.addresses().unwrap_or_default().iter().map(SocketAddr::ip).collect()
             };

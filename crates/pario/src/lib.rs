@@ -95,4 +95,4 @@ pub use pario_records as records;
 #[cfg(feature = "embedded")]
 pub use pario_server::MissingNamespace;
 pub use pending::Pending;
-pub use process::{Process, ProcessCall, ProcessReport, ProcessStopper};
+pub use process::{ProcessCall, ProcessReport, ProcessSelection, ProcessStopper};

@@ -7,7 +7,7 @@ use pario_proto::{
     SubfileIndex, SubfileLocation, SubfileMeasure,
 };
 
-use crate::cluster::{Cluster, Shared};
+use crate::cluster::{Cluster, ClusterState};
 use crate::connection::{Waiting, strange};
 use crate::error::Error;
 
@@ -71,7 +71,7 @@ type Measures = Vec<Result<Vec<SubfileMeasure>, Error>>;
 /// Measures files, with as few requests as possible, to all nodes concerned at once. A file that
 /// cannot be measured is an error for itself only.
 pub(crate) fn measure(
-    shared: &Shared,
+    shared: &ClusterState,
     files: Vec<(FileRecord, Option<Grant>)>,
 ) -> Vec<Result<Metadata, Error>> {
     let mut measures: Measures = files.iter().map(|_| Ok(Vec::new())).collect();
@@ -118,7 +118,7 @@ fn modified_ns(record: &FileRecord, subfiles: &[SubfileMeasure]) -> u64 {
 
 /// The requests to each node; none has more parts than a node accepts.
 fn requests_by_node(
-    shared: &Shared,
+    shared: &ClusterState,
     files: &[(FileRecord, Option<Grant>)],
     measures: &mut Measures,
 ) -> BTreeMap<usize, Vec<Vec<MeasureItem>>> {
@@ -151,7 +151,7 @@ fn requests_by_node(
     by_node
 }
 
-fn start(shared: &Shared, node: usize, asked: &[MeasureItem]) -> Result<Waiting, Error> {
+fn start(shared: &ClusterState, node: usize, asked: &[MeasureItem]) -> Result<Waiting, Error> {
     let files = asked.iter().map(|asked| (asked.grant.clone(), asked.parts.clone())).collect();
     shared.node(node).start(Request::Measure { files }, Vec::new())
 }
@@ -159,7 +159,7 @@ fn start(shared: &Shared, node: usize, asked: &[MeasureItem]) -> Result<Waiting,
 /// Waits for the sizes. If they are refused because of some of the files, the others are asked for
 /// without these: half of them at a time, until it is clear which they are.
 fn take(
-    shared: &Shared,
+    shared: &ClusterState,
     node: usize,
     asked: Vec<MeasureItem>,
     started: Waiting,

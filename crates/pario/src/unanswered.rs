@@ -35,13 +35,20 @@ pub fn explain(
                     ),
                 },
                 io::ErrorKind::TimedOut => silent(node, address, waited),
-                io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => down(
-                    node,
-                    format!(
-                        "{} does not answer: no process listens there ({error})",
-                        at(node, &place)
-                    ),
-                ),
+                io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
+                    // Over TCP, the caller says what to start on which host.
+                    let remedy = match address.is_near() {
+                        true => "; start the node with `pario serve`, or check the address",
+                        false => "",
+                    };
+                    down(
+                        node,
+                        format!(
+                            "{} does not answer: no process listens there ({error}){remedy}",
+                            at(node, &place)
+                        ),
+                    )
+                }
                 _ => down(node, format!("{} does not answer: {error}", at(node, &place))),
             }
         }

@@ -62,7 +62,7 @@ pub use cluster::grant::{
 pub use cluster::job::{
     CollectiveOpen, CreationOptions, JOB_NAME_LIMIT_BYTES, JOB_SIZE_LIMIT, JobCall, JobMemoryId,
     JobOpenCall, Member, ProcessName, SharedCall, SharedFileId, SharedRequest, TableLocation,
-    TeamCall, TeamPlace,
+    TeamAddress, TeamCall,
 };
 pub use cluster::job_status::{
     JobStatus, LastCall, MissingRank, SharedFileStatus, WaitStatus, WaitTarget,
@@ -96,7 +96,7 @@ pub use cluster::traffic::{
 pub use ids::{DiskId, ExtentIndex, FileId, SubfileIndex};
 pub use layout::declustering::{Declustering, DeclusteringError};
 pub use layout::disks::{Disks, DisksError};
-pub use layout::encoding::{DecodeError, Layout};
+pub use layout::encoding::{Layout, LayoutDecodeError};
 pub use layout::extents::Extents;
 pub use layout::geometry::{PixelPosition, PixelWindow, Shape, TilePosition, TileWindow};
 pub use layout::range::{ByteRange, RangeError};

@@ -24,8 +24,8 @@ pub enum NodeError {
     },
     /// Another process has a disk or the namespace open.
     #[error(
-        "{what} is in use by another process, probably a node that runs: connect to it (its socket \
-         is {socket}), or stop it with `pario stop --cluster unix={socket}`"
+        "{what} is in use by another process, probably a running node: use the node with `--cluster \
+         unix:{socket}`, or stop it with `pario stop --cluster unix:{socket}`"
     )]
     InUse {
         /// The disk or namespace.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use pario_net::SpaceId;
-use pario_proto::{Failure, TeamPlace};
+use pario_proto::{Failure, TeamAddress};
 use parking_lot::Mutex;
 
 use crate::job_registry::JobKey;
@@ -19,13 +19,18 @@ const JOBS_LIMIT: usize = 4096;
 /// The addresses of the team coordinators of all jobs.
 #[derive(Debug, Default)]
 pub struct TeamRendezvous {
-    offers: Mutex<HashMap<JobKey, (SpaceId, TeamPlace)>>,
+    offers: Mutex<HashMap<JobKey, (SpaceId, TeamAddress)>>,
 }
 
 impl TeamRendezvous {
     /// Offers an address for a job. Returns the address that counts: this one, unless another process
     /// was first.
-    pub fn offer(&self, job: JobKey, by: SpaceId, offer: TeamPlace) -> Result<TeamPlace, Failure> {
+    pub fn offer(
+        &self,
+        job: JobKey,
+        by: SpaceId,
+        offer: TeamAddress,
+    ) -> Result<TeamAddress, Failure> {
         let mut offers = self.offers.lock();
         let is_full = offers.len() >= JOBS_LIMIT;
         match offers.entry(job) {
@@ -74,8 +79,8 @@ mod tests {
         SpaceId::from_bytes([number; 16])
     }
 
-    fn place(number: u8) -> TeamPlace {
-        TeamPlace { address: format!("10.0.0.{number}:5000"), key: number.to_string() }
+    fn place(number: u8) -> TeamAddress {
+        TeamAddress { address: format!("10.0.0.{number}:5000"), key: number.to_string() }
     }
 
     fn job(uid: u32) -> JobKey {

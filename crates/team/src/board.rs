@@ -75,12 +75,12 @@ pub struct Board {
     last_arrived: AtomicU64,
 }
 
-/// A rank for which others wait without hope.
+/// A rank that takes part in no further round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MissingRank {
-    /// It has ended.
+pub enum DepartedRank {
+    /// Its process has ended without leaving.
     Lost(u32),
-    /// It has left.
+    /// It has left the team.
     Left(u32),
 }
 
@@ -212,12 +212,12 @@ impl Board {
         }
     }
 
-    /// Whether all ranks are here, or one is missing; none as long as neither is known.
-    pub fn check_all_here(&self) -> Option<Result<(), MissingRank>> {
-        let missing = self.missing(0);
-        // The missing rank may have left after all were here.
+    /// Whether all ranks are here, or one has departed; none as long as neither is known.
+    pub fn check_all_here(&self) -> Option<Result<(), DepartedRank>> {
+        let departed = self.departed(0);
+        // The departed rank may have left after all were here.
         let is_complete = self.word(HERE).load(Ordering::Acquire) >= self.size;
-        if is_complete { Some(Ok(())) } else { missing.map(Err) }
+        if is_complete { Some(Ok(())) } else { departed.map(Err) }
     }
 
     /// This rank leaves.
@@ -346,17 +346,17 @@ impl Board {
         self.changes().wait_until(&LONG_WAIT, deadline, || self.lost())
     }
 
-    /// The rank that would be missing in a round.
-    fn missing(&self, round: u32) -> Option<MissingRank> {
+    /// The first rank that has departed before a round.
+    fn departed(&self, round: u32) -> Option<DepartedRank> {
         if let Some(rank) = self.lost() {
-            return Some(MissingRank::Lost(rank));
+            return Some(DepartedRank::Lost(rank));
         }
         let first = self.first_left()?;
         // Other machines may learn of a completed round later than of the end of its ranks.
         let before = self.word(LEFT_BEFORE).load(Ordering::Acquire);
         // Round numbers wrap around; no two that matter are far apart.
         let is_earlier = round.wrapping_sub(before).cast_signed() >= 0;
-        is_earlier.then_some(MissingRank::Left(first))
+        is_earlier.then_some(DepartedRank::Left(first))
     }
 
     /// The first rank that left.
@@ -370,7 +370,7 @@ impl Board {
     }
 
     /// Arrives at the next round and waits until it is complete. Returns its number.
-    pub fn complete_round(&self) -> Result<u32, MissingRank> {
+    pub fn complete_round(&self) -> Result<u32, DepartedRank> {
         let round = self.arrive();
         self.changes().wait(&SHORT_WAIT, || self.check_round(round)).map(|()| round)
     }
@@ -378,12 +378,12 @@ impl Board {
     /// Returns the next round for this rank, or why there is none. A rank arrives at a round once:
     /// when the round fails, the ranks that have arrived stay counted, and their bytes may be under
     /// way.
-    pub fn enter(&self) -> Result<u32, MissingRank> {
+    pub fn enter(&self) -> Result<u32, DepartedRank> {
         let round = self.next_round();
         if self.last_arrived.load(Ordering::Relaxed) == u64::from(round)
-            && let Some(missing) = self.missing(round)
+            && let Some(departed) = self.departed(round)
         {
-            return Err(missing);
+            return Err(departed);
         }
         Ok(round)
     }
@@ -405,12 +405,12 @@ impl Board {
         round
     }
 
-    /// Whether a round at which this rank has arrived is over, or a rank is missing; none as long
+    /// Whether a round at which this rank has arrived is over, or a rank has departed; none as long
     /// as neither is known.
-    pub fn check_round(&self, round: u32) -> Option<Result<(), MissingRank>> {
-        let missing = self.missing(round);
-        // The missing rank may have gone after the round was complete.
-        if self.next_round() != round { Some(Ok(())) } else { missing.map(Err) }
+    pub fn check_round(&self, round: u32) -> Option<Result<(), DepartedRank>> {
+        let departed = self.departed(round);
+        // The departed rank may have gone after the round was complete.
+        if self.next_round() != round { Some(Ok(())) } else { departed.map(Err) }
     }
 
     /// Starts the rounds of an unused board at this number.
@@ -485,20 +485,20 @@ pub struct RankLock<'a> {
 
 impl RankLock<'_> {
     /// Takes the lock for a rank. Fails with the owner if that is gone.
-    pub fn lock_for(&self, rank: u32) -> Result<(), MissingRank> {
+    pub fn lock_for(&self, rank: u32) -> Result<(), DepartedRank> {
         let board = self.board;
         self.lock.lock(rank, &SHORT_WAIT, |owner| {
             if board.has_left(owner) {
-                Some(MissingRank::Left(owner))
+                Some(DepartedRank::Left(owner))
             } else {
                 let is_lost = board.lost() == Some(owner) || !board.is_running(owner);
-                is_lost.then_some(MissingRank::Lost(owner))
+                is_lost.then_some(DepartedRank::Lost(owner))
             }
         })
     }
 
     /// Takes the lock. Fails with the owner if that is gone.
-    pub fn lock(&self) -> Result<(), MissingRank> {
+    pub fn lock(&self) -> Result<(), DepartedRank> {
         self.lock_for(self.board.rank)
     }
 
@@ -541,14 +541,14 @@ mod tests {
     fn a_rank_that_calls_again_after_a_failure_is_not_counted_again() {
         for is_lost in [false, true] {
             let boards = boards(3, false);
-            let missing = if is_lost { MissingRank::Lost(2) } else { MissingRank::Left(2) };
+            let departed = if is_lost { DepartedRank::Lost(2) } else { DepartedRank::Left(2) };
             if is_lost {
                 boards[0].on_process_gone(2)
             } else {
                 boards[2].leave()
             }
             for board in [&boards[0], &boards[0], &boards[1], &boards[0], &boards[1]] {
-                assert_eq!(board.enter().and_then(|_| board.complete_round()), Err(missing));
+                assert_eq!(board.enter().and_then(|_| board.complete_round()), Err(departed));
             }
         }
     }
@@ -579,6 +579,6 @@ mod tests {
         assert_eq!(boards[0].check_round(u32::MAX), None);
         boards[0].end_round();
         assert_eq!(boards[0].arrive(), 0);
-        assert_eq!(boards[0].check_round(0), Some(Err(MissingRank::Left(1))));
+        assert_eq!(boards[0].check_round(0), Some(Err(DepartedRank::Left(1))));
     }
 }

@@ -2,7 +2,7 @@
 
 use pario_net::SharedMemoryPart;
 
-use crate::board::{Board, LOCKS_PER_RANK, MissingRank};
+use crate::board::{Board, DepartedRank, LOCKS_PER_RANK};
 use crate::number::{Number, Word, with_kind};
 
 /// Bytes of a segment under one lock; the locks repeat.
@@ -87,7 +87,7 @@ impl MachineMemory {
         offset: usize,
         factor: T,
         numbers: Numbers<'_, T>,
-    ) -> Result<bool, MissingRank> {
+    ) -> Result<bool, DepartedRank> {
         let each = size_of::<T>();
         if self.pointer(rank, offset, numbers.len() * each).is_none() {
             return Ok(false);

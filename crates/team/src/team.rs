@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pario_net::{SharedMemory, SharedMemoryShape};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::board::{Board, MissingRank, SLOT_BYTES};
+use crate::board::{Board, DepartedRank, SLOT_BYTES};
 use crate::call::CollectiveCall;
 use crate::callbacks::CallbackFn;
 use crate::collective::RoundSlots;
@@ -143,7 +143,7 @@ impl Team {
         };
         if let Err(missing) = all_here {
             if let Some(rank) = shared.board.lost() {
-                return Err(shared.error(MissingRank::Lost(rank)));
+                return Err(shared.error(DepartedRank::Lost(rank)));
             }
             let verb = if missing.len() == 1 { "is" } else { "are" };
             let missing = format!("{} {verb}", some_ranks(&missing));
@@ -222,7 +222,7 @@ impl Team {
     }
 
     fn complete_without(&self, lost: Option<u32>) -> Result<(), TeamError> {
-        lost.map_or(Ok(()), |rank| Err(self.shared.error(MissingRank::Lost(rank))))
+        lost.map_or(Ok(()), |rank| Err(self.shared.error(DepartedRank::Lost(rank))))
     }
 
     /// The machine leader of a rank.
@@ -421,9 +421,9 @@ impl TeamState {
         bytes: &[u8],
         made: MutexGuard<'a, u64>,
     ) -> Result<CompletedRound<'a>, TeamError> {
-        let round = self.board.enter().map_err(|missing| self.error(missing))?;
+        let round = self.board.enter().map_err(|departed| self.error(departed))?;
         self.board.write(round, call, bytes);
-        self.board.complete_round().map_err(|missing| self.error(missing))?;
+        self.board.complete_round().map_err(|departed| self.error(departed))?;
         let calls = || (0..self.member.size).map(|rank| self.board.call(round, rank));
         if let Some(rank) = (0..)
             .zip(calls())
@@ -440,12 +440,12 @@ impl TeamState {
         Err(TeamError::Disagree { job: self.member.job.clone(), calls })
     }
 
-    /// The error for a missing rank.
-    pub fn error(&self, missing: MissingRank) -> TeamError {
+    /// The error of a call that needs a departed rank.
+    pub fn error(&self, departed: DepartedRank) -> TeamError {
         let job = self.member.job.clone();
-        match missing {
-            MissingRank::Lost(rank) => TeamError::Lost { job, rank },
-            MissingRank::Left(rank) => TeamError::Left { job, rank },
+        match departed {
+            DepartedRank::Lost(rank) => TeamError::Lost { job, rank },
+            DepartedRank::Left(rank) => TeamError::Left { job, rank },
         }
     }
 }

@@ -34,14 +34,14 @@ pub enum Stop<T> {
     /// It sleeps on a word.
     Parked,
     /// It waits for a reply.
-    Asked(Question),
+    Requested(SimRequest),
     /// It has returned.
     Ended(T),
 }
 
 /// What a thread requests from the simulator.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum SimRequest {
     /// The size of the file.
     Measure,
     /// Bytes of the file.
@@ -55,9 +55,9 @@ pub enum Question {
     Hold,
 }
 
-/// The reply to a question.
+/// The reply of the simulator.
 #[derive(Debug)]
-pub enum Reply {
+pub enum SimReply {
     /// No value.
     None,
     /// The size of the file.
@@ -86,7 +86,7 @@ type Body = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
 
 enum Resume {
     Start(Body, Arc<Mutex<Sleep>>),
-    GoOn(Reply),
+    GoOn(SimReply),
     Die,
 }
 
@@ -94,7 +94,7 @@ enum Resume {
 enum WorkerStop {
     Between(Option<(SwitchPoint, usize)>),
     Parked,
-    Asked(Question),
+    Requested(SimRequest),
     Ended(Box<dyn Any + Send>),
     Died,
     Panicked(Box<dyn Any + Send>),
@@ -122,16 +122,16 @@ thread_local! {
 }
 
 /// Asks the simulator, from within a simulated thread.
-pub fn ask(question: Question) -> Reply {
-    stop(WorkerStop::Asked(question))
+pub fn request(request: SimRequest) -> SimReply {
+    stop(WorkerStop::Requested(request))
 }
 
 /// Stops the present simulated thread until it runs again. Returns at once in the simulator's own
 /// thread, and in a thread that is being killed.
-fn stop(why: WorkerStop) -> Reply {
+fn stop(why: WorkerStop) -> SimReply {
     CURRENT.with_borrow(|current| {
         let Some(current) = current.as_ref().filter(|_| !std::thread::panicking()) else {
-            return Reply::None;
+            return SimReply::None;
         };
         let _ = current.stops.send(why);
         match current.resumes.recv() {
@@ -158,7 +158,7 @@ impl<T: Send + 'static> SimThread<T> {
     }
 
     /// Runs it until it stops. A thread that sleeps wakes because its time is over.
-    pub fn run(&mut self, reply: Reply) -> Stop<T> {
+    pub fn run(&mut self, reply: SimReply) -> Stop<T> {
         let resume = match self.body.take() {
             Some(body) => {
                 self.worker = Some(IDLE.with_borrow_mut(Vec::pop).unwrap_or_else(Worker::spawn));
@@ -169,7 +169,7 @@ impl<T: Send + 'static> SimThread<T> {
         match self.exchange(resume) {
             Some(WorkerStop::Between(point)) => Stop::Between(point),
             Some(WorkerStop::Parked) => Stop::Parked,
-            Some(WorkerStop::Asked(question)) => Stop::Asked(question),
+            Some(WorkerStop::Requested(request)) => Stop::Requested(request),
             Some(WorkerStop::Ended(result)) => {
                 Stop::Ended(*result.downcast().expect("the body returns this type"))
             }
@@ -185,7 +185,7 @@ impl<T> SimThread<T> {
         worker.resumes.send(resume).ok()?;
         let stop = worker.stops.recv().ok()?;
         match &stop {
-            WorkerStop::Between(_) | WorkerStop::Parked | WorkerStop::Asked(_) => {
+            WorkerStop::Between(_) | WorkerStop::Parked | WorkerStop::Requested(_) => {
                 self.worker = Some(worker);
             }
             _ => IDLE.with_borrow_mut(|idle| idle.push(worker)),

@@ -15,7 +15,7 @@ use pario_proto::{
 
 use crate::bytes::Bytes;
 use crate::home_node::FileOutput;
-use crate::sim_thread::{Question, Reply, SimThread, Stop, ask};
+use crate::sim_thread::{SimReply, SimRequest, SimThread, Stop, request};
 use crate::world::Ticket;
 
 /// The members of a table, and their calls.
@@ -39,7 +39,7 @@ struct RunningCall {
     /// Whether the model knows that the table has processed it.
     is_known: bool,
     /// What its thread waits for.
-    asked: Option<Question>,
+    requested: Option<SimRequest>,
 }
 
 /// What a rank calls.
@@ -88,10 +88,10 @@ impl TableMembers {
     pub fn call(&mut self, ticket: Ticket, call: SharedCall) {
         if let SharedCall::Unlock { .. } = &call {
             let is_its = |call: &&mut RunningCall| {
-                call.ticket.rank == ticket.rank && call.asked == Some(Question::Hold)
+                call.ticket.rank == ticket.rank && call.requested == Some(SimRequest::Hold)
             };
             if let Some(holding) = self.calls.iter_mut().find(is_its) {
-                holding.asked = None;
+                holding.requested = None;
             }
             return;
         }
@@ -122,7 +122,7 @@ impl TableMembers {
         let thread = SimThread::new(move || body.make(&member));
         self.last_id += 1;
         let id = self.last_id;
-        self.calls.push(RunningCall { id, ticket, what, thread, is_known: false, asked: None });
+        self.calls.push(RunningCall { id, ticket, what, thread, is_known: false, requested: None });
     }
 
     /// Calls whose threads can run, in any order: all of them or some.
@@ -136,8 +136,9 @@ impl TableMembers {
 
     /// Calls of a rank that wait for nothing that only the rank can do.
     pub fn calls_of(&self, rank: u32) -> Vec<u64> {
-        let is_its =
-            |call: &&RunningCall| call.ticket.rank == rank && call.asked != Some(Question::Hold);
+        let is_its = |call: &&RunningCall| {
+            call.ticket.rank == rank && call.requested != Some(SimRequest::Hold)
+        };
         self.calls.iter().filter(is_its).map(|call| call.id).collect()
     }
 
@@ -157,7 +158,7 @@ impl TableMembers {
         let mut call = self.calls.swap_remove(at);
         let mut reply = call.reply(rng, file, &mut outputs);
         loop {
-            match call.thread.run(std::mem::replace(&mut reply, Reply::None)) {
+            match call.thread.run(std::mem::replace(&mut reply, SimReply::None)) {
                 Stop::Between(Some((SwitchPoint::Unlocking, CoordinationTable::LOCK_WORD))) => {
                     self.notice(&mut call, &mut outputs);
                     if rng.u8(0..4) > 0 {
@@ -165,11 +166,11 @@ impl TableMembers {
                     }
                 }
                 Stop::Between(_) | Stop::Parked => {}
-                Stop::Asked(question) => {
-                    if question == Question::Hold {
+                Stop::Requested(request) => {
+                    if request == SimRequest::Hold {
                         outputs.push(FileOutput::Answer(call.ticket, Ok(CallOutcome::Done)));
                     }
-                    call.asked = Some(question);
+                    call.requested = Some(request);
                 }
                 Stop::Ended(end) => {
                     self.end(&call, end, &mut outputs)?;
@@ -256,7 +257,7 @@ impl TableMembers {
         if with_lock {
             while let Stop::Between(
                 None | Some((SwitchPoint::Unlocked | SwitchPoint::Changed, _)),
-            ) = locking.run(Reply::None)
+            ) = locking.run(SimReply::None)
             {}
         }
         self.disconnect(rank);
@@ -273,10 +274,10 @@ impl TableMembers {
 
     /// Fails if a rank sleeps although its wait is over: this check ends its sleep.
     pub fn check_wake_ups(&mut self) -> Result<()> {
-        for call in self.calls.iter_mut().filter(|call| call.asked.is_none()) {
+        for call in self.calls.iter_mut().filter(|call| call.requested.is_none()) {
             let rank = call.ticket.rank;
             loop {
-                match call.thread.run(Reply::None) {
+                match call.thread.run(SimReply::None) {
                     Stop::Between(_) => {}
                     Stop::Parked => break,
                     other => bail!("rank {rank} was not woken for {:?}: {other:?}", call.ticket),
@@ -297,26 +298,26 @@ impl Drop for TableMembers {
 
 impl RunningCall {
     fn can_run(&self) -> bool {
-        self.thread.sleeps_on().is_none() && self.asked != Some(Question::Hold)
+        self.thread.sleeps_on().is_none() && self.requested != Some(SimRequest::Hold)
     }
 
     /// The reply that its thread waits for.
-    fn reply(&mut self, rng: &mut Rng, file: &Bytes, outputs: &mut Vec<FileOutput>) -> Reply {
-        match (self.asked.take(), &self.what) {
-            (Some(Question::Measure), _) => {
+    fn reply(&mut self, rng: &mut Rng, file: &Bytes, outputs: &mut Vec<FileOutput>) -> SimReply {
+        match (self.requested.take(), &self.what) {
+            (Some(SimRequest::Measure), _) => {
                 outputs.push(FileOutput::Measured);
-                Reply::Len(file.len())
+                SimReply::Len(file.len())
             }
-            (Some(Question::Read { offset, len }), CallAtTable::Broadcast(number, range)) => {
+            (Some(SimRequest::Read { offset, len }), CallAtTable::Broadcast(number, range)) => {
                 let offset = range.offset + offset;
                 let there = file.len().saturating_sub(offset).min(len as u64);
                 let bytes = file.read(offset, usize::try_from(there).unwrap_or(len));
                 let bytes =
                     if rng.u8(0..60) > 0 { Ok(bytes) } else { Err("the disk fails".to_owned()) };
                 outputs.push(FileOutput::ReadForAll(*number, bytes.clone()));
-                Reply::Bytes(bytes)
+                SimReply::Bytes(bytes)
             }
-            _ => Reply::None,
+            _ => SimReply::None,
         }
     }
 }
@@ -324,8 +325,8 @@ impl RunningCall {
 impl CallAtTable {
     /// Makes the call as the library does.
     fn make(self, member: &TableMember) -> CallEnd {
-        let measure = || match ask(Question::Measure) {
-            Reply::Len(len) => Ok(len),
+        let measure = || match request(SimRequest::Measure) {
+            SimReply::Len(len) => Ok(len),
             other => Err(format!("{other:?} is no size")),
         };
         let call = match self {
@@ -333,7 +334,8 @@ impl CallAtTable {
             Self::Broadcast(number, range) => {
                 let mut buffer = buffer(range);
                 let done = member.broadcast_read(number, &mut buffer, |offset, piece| {
-                    let Reply::Bytes(bytes) = ask(Question::Read { offset, len: piece.len() })
+                    let SimReply::Bytes(bytes) =
+                        request(SimRequest::Read { offset, len: piece.len() })
                     else {
                         return Err("no bytes".to_owned());
                     };
@@ -369,7 +371,7 @@ impl CallAtTable {
             SharedCall::Lock { from, len, is_write, .. } => {
                 let bytes = BytesUse::new(from, len, is_write);
                 return CallEnd::Released(member.with_range(bytes, || {
-                    ask(Question::Hold);
+                    request(SimRequest::Hold);
                 }));
             }
             SharedCall::Performed { number, done } => {

@@ -13,7 +13,7 @@ fn a_node_stands_all_floods_for_five_seconds() {
         println!("skipped: floods as another user, which need root; they ran as this user");
     }
     assert!(output.status.success(), "a check has failed:\n{text}{errors}");
-    for flood in ["silent-connections", "questions", "handles", "locks", "numbers"] {
+    for flood in ["silent-connections", "requests", "handles", "locks", "numbers"] {
         assert!(text.contains(&format!("flood {flood}: ")), "{flood} has run:\n{text}");
     }
     assert_eq!(text.matches("check ").count(), 6, "{text}");

@@ -36,9 +36,9 @@ pub struct Requester {
     pub sequence: Option<u64>,
 }
 
-/// A queued request.
+/// The place of a request in the queue.
 #[derive(Debug, PartialEq, Eq)]
-pub struct QueuedRequest<T> {
+pub struct QueueEntry<T> {
     /// Withdraws the request, see [`RequestQueue::withdraw`].
     pub ticket: u64,
     /// Requests that this one has replaced.
@@ -71,7 +71,7 @@ impl<T> RequestQueue<T> {
     }
 
     /// Queues a request.
-    pub fn enter(&mut self, requester: Requester, job: T) -> Result<QueuedRequest<T>, QueueError> {
+    pub fn enter(&mut self, requester: Requester, job: T) -> Result<QueueEntry<T>, QueueError> {
         let Requester { client, view, sequence } = requester;
         let mut stale = Vec::new();
         if let Some(queue) = self.clients.get_mut(&client) {
@@ -98,7 +98,7 @@ impl<T> RequestQueue<T> {
         });
         queue.push(WaitingRequest { ticket, view, sequence, job });
         self.waiting += 1;
-        Ok(QueuedRequest { ticket, stale })
+        Ok(QueueEntry { ticket, stale })
     }
 
     /// Removes the next request.

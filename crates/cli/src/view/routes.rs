@@ -43,10 +43,10 @@ pub fn all(viewer: Arc<Viewer>) -> Router {
 async fn guard(State(viewer): State<Arc<Viewer>>, request: Request, next: Next) -> Response {
     let allowed = viewer.gate.allowed_origin(request.headers());
     let (parts, body) = request.into_parts();
-    let is_question = parts.method == Method::OPTIONS && allowed.is_some();
+    let is_preflight = parts.method == Method::OPTIONS && allowed.is_some();
     let mut response = match viewer.gate.check(&parts) {
         // A preflight request of a browser carries no token.
-        _ if is_question => StatusCode::NO_CONTENT.into_response(),
+        _ if is_preflight => StatusCode::NO_CONTENT.into_response(),
         Ok(Admission::Redirect { location, cookie }) => redirect(&location, cookie.as_deref()),
         Ok(admission) => {
             if admission == Admission::Authorized

@@ -19,8 +19,8 @@ use crate::Pixel;
 /// Bytes that identify the format.
 const HEAD_BYTES: usize = 8;
 
-const READ_ADVICE: &str = "PNG, JPEG, TIFF, PNM, PAM, PFM, NRRD and npy can be read, and raw \
-                           pixels whose size and pixel you name";
+const READ_ADVICE: &str = "PNG, JPEG, TIFF, PNM, PAM, PFM, NRRD and npy can be read; raw \
+                           pixels need a description (`--raw`)";
 const WRITE_ADVICE: &str =
     "end the name with .png, .tif, .tiff, .pgm, .ppm, .pnm, .pam, .pfm, .nrrd or .raw";
 

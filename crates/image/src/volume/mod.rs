@@ -38,7 +38,8 @@ use crate::units::VoxelUnits;
 use slab_operation::SlabCall;
 use slice_operation::SliceCall;
 
-/// A volume on a cluster. Clones are the same volume; any number of threads may use them.
+/// A volume on a cluster: a three-dimensional image, cut into boxes that lie on many disks. Clones are
+/// the same volume; any number of threads may use them.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

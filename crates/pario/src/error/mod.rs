@@ -11,7 +11,21 @@ use thiserror::Error;
 
 pub use kind::ErrorKind;
 
-/// The reason why a call failed. Each error says what happened, to what, and what to do.
+/// The reason why a call failed. Its text says what happened, to what, and what to do. Programs react
+/// to its [`kind`](Self::kind); [`path`](Self::path), [`node`](Self::node), [`disk`](Self::disk) and
+/// [`rank`](Self::rank) name what it concerns.
+///
+/// ```
+/// # fn main() -> Result<(), pario::Error> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let cluster = pario::Cluster::embedded(dir.path())?;
+/// use pario::ErrorKind;
+///
+/// let error = cluster.open("/runs/7/state").unwrap_err();
+/// assert_eq!((error.kind(), error.path()), (ErrorKind::NotFound, Some("/runs/7/state")));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -14,19 +14,19 @@ const TABLE_BYTES: usize = LEASE_TABLE_BYTES as usize;
 /// The number of a file in a node's table, as it was when the node passed descriptors.
 #[derive(Debug)]
 pub struct Lease {
-    table: Table,
+    table: MappedLeaseTable,
     slot: usize,
     number: u32,
 }
 
 /// A table of a node, mapped into this process.
 #[derive(Debug)]
-struct Table(NonNull<AtomicU32>);
+struct MappedLeaseTable(NonNull<AtomicU32>);
 
 // SAFETY: the mapping is bound to no thread, and its numbers are read atomically.
-unsafe impl Send for Table {}
+unsafe impl Send for MappedLeaseTable {}
 // SAFETY: shared access only reads numbers atomically.
-unsafe impl Sync for Table {}
+unsafe impl Sync for MappedLeaseTable {}
 
 impl Lease {
     /// Takes the lease of a file from the table that came with its descriptors, and the number that
@@ -37,7 +37,7 @@ impl Lease {
         let start = unsafe {
             mmap(std::ptr::null_mut(), TABLE_BYTES, ProtFlags::READ, MapFlags::SHARED, table, 0)
         };
-        let table = Table(NonNull::new(start.ok()?.cast())?);
+        let table = MappedLeaseTable(NonNull::new(start.ok()?.cast())?);
         let slot = lease_slot(file) as usize;
         Some(Self { table, slot, number })
     }
@@ -49,7 +49,7 @@ impl Lease {
     }
 }
 
-impl Table {
+impl MappedLeaseTable {
     #[inline]
     fn number(&self, slot: usize) -> u32 {
         debug_assert!(slot < TABLE_BYTES / 4);
@@ -58,7 +58,7 @@ impl Table {
     }
 }
 
-impl Drop for Table {
+impl Drop for MappedLeaseTable {
     fn drop(&mut self) {
         // SAFETY: mapped in `take`, and nothing refers to it any more.
         let _ = unsafe { munmap(self.0.as_ptr().cast(), TABLE_BYTES) };

@@ -493,7 +493,7 @@ impl File {
     }
 
     /// The cluster of the file.
-    pub(crate) fn cluster_shared(&self) -> &crate::cluster::Shared {
+    pub(crate) fn cluster_shared(&self) -> &crate::cluster::ClusterState {
         &self.state.cluster.shared
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use pario_net::{SharedMemory, SharedMemoryPart, SharedMemoryShape};
 use pario_proto::{DescriptorRequest, DiskId, Traffic, TrafficAnswer};
 
-use crate::cluster::Shared;
+use crate::cluster::ClusterState;
 use crate::connection::Watch;
 
 /// Accesses by one counter after which this process checks that the node still reads it.
@@ -32,7 +32,7 @@ pub(crate) struct DiskTraffic {
 
 impl TrafficTable {
     /// Has a node create a table for this process. None if it cannot: then nothing is counted.
-    pub fn ask(cluster: &Shared, node: usize) -> Option<Arc<Self>> {
+    pub fn ask(cluster: &ClusterState, node: usize) -> Option<Arc<Self>> {
         let watch = cluster.watch_node(node)?;
         let request = postcard::to_allocvec(&DescriptorRequest::Traffic).ok()?;
         let (answer, descriptors) = cluster.descriptors(node, &request)?;

@@ -89,7 +89,7 @@ struct JobState {
     team: Mutex<Option<Team>>,
     /// The first cluster of which this job uses files: its node can tell machines where to meet. A
     /// job keeps no cluster alive.
-    broker: Mutex<Weak<cluster::Shared>>,
+    broker: Mutex<Weak<cluster::ClusterState>>,
     /// Ranks that a node has reported as lost, and those that a team knew when this process left it.
     lost_ranks: Mutex<BTreeSet<u32>>,
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use pario_net::Address;
-use pario_proto::{Reply, Request, TeamCall, TeamPlace};
+use pario_proto::{Reply, Request, TeamAddress, TeamCall};
 use pario_team::{Broker, Endpoint, Key};
 use parking_lot::Mutex;
 
@@ -55,9 +55,9 @@ impl NodeBroker {
 
 impl Broker for NodeBroker {
     fn offer(&self, job: &str, offer: &Endpoint) -> Result<Endpoint, String> {
-        let place = TeamPlace { address: offer.address.to_string(), key: offer.key.to_hex() };
+        let place = TeamAddress { address: offer.address.to_string(), key: offer.key.to_hex() };
         match self.ask(job, TeamCall::Settle(place))? {
-            Reply::TeamPlace(TeamPlace { address, key }) => {
+            Reply::TeamAddress(TeamAddress { address, key }) => {
                 let address = address.parse().map_err(|_| format!("{address} is no address"))?;
                 let key = Key::from_hex(&key).map_err(|error| error.to_string())?;
                 Ok(Endpoint { address, key })

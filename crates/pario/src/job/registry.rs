@@ -1,4 +1,4 @@
-//! The jobs of this process: who joins the same job again gets the one that is alive.
+//! The jobs that this process has joined: joining the same job again returns the one that is alive.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -17,14 +17,7 @@ struct JoinedJob {
     team: Option<WeakTeam>,
 }
 
-static JOINED: Mutex<Option<HashMap<Key, JoinedJob>>> = Mutex::new(None);
-
-/// Name, size and rank.
-type Key = (String, u32, u32);
-
-fn key_of(member: &Member) -> Key {
-    (member.job.clone(), member.size, member.rank)
-}
+static JOINED: Mutex<Option<HashMap<Member, JoinedJob>>> = Mutex::new(None);
 
 /// Returns the job that this process has joined as this member; otherwise creates it, with the team
 /// that is still alive.
@@ -35,7 +28,7 @@ pub fn find_or_insert(
     let mut joined = JOINED.lock();
     let jobs = joined.get_or_insert_default();
     jobs.retain(|_, job| job.is_alive());
-    let entry = jobs.entry(key_of(member)).or_default();
+    let entry = jobs.entry(member.clone()).or_default();
     if let Some(state) = entry.state.upgrade() {
         return state;
     }
@@ -47,7 +40,7 @@ pub fn find_or_insert(
 
 /// Notes the team of a joined job.
 pub fn note_team(member: &Member, team: &Team) {
-    if let Some(job) = JOINED.lock().as_mut().and_then(|jobs| jobs.get_mut(&key_of(member))) {
+    if let Some(job) = JOINED.lock().as_mut().and_then(|jobs| jobs.get_mut(member)) {
         job.team = Some(team.downgrade());
     }
 }

@@ -12,12 +12,12 @@ pub(super) struct Sequencer(Arc<SequencerState>);
 
 #[derive(Debug, Default)]
 struct SequencerState {
-    state: Mutex<Counts>,
+    state: Mutex<TicketCounts>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct TicketCounts {
     /// Tickets given out.
     given: u64,
     /// The first ticket that is not finished.

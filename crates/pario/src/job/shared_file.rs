@@ -57,7 +57,7 @@ pub struct SharedFile {
 pub(super) struct Inner {
     coordination: Coordination,
     is_append: bool,
-    state: Mutex<State>,
+    state: Mutex<SharedFileState>,
     /// The accesses of this process that are not over.
     issuer: AccessIssuer,
     /// Orders the accesses that rounds place by their rounds, until each is issued. A later call that
@@ -67,7 +67,7 @@ pub(super) struct Inner {
     pub(super) workers: Mutex<Option<AccessWorkers>>,
 }
 
-struct State {
+struct SharedFileState {
     mode: Mode,
     /// The number of collective calls of this rank.
     rounds: u64,
@@ -97,7 +97,7 @@ impl SharedFile {
     ) -> Result<Self, Error> {
         let job = coordination.files().job();
         let records = Interleaved::new(0, 0, job.rank(), job.size());
-        let state = State { mode, rounds: 0, pointer: 0, records, known_end: 0 };
+        let state = SharedFileState { mode, rounds: 0, pointer: 0, records, known_end: 0 };
         let state = Mutex::new(state);
         let issued = &coordination.files().cluster.shared.issued;
         let issuer = AccessIssuer::new(issued.of_file(coordination.file.record().id));
@@ -388,7 +388,7 @@ impl Inner {
 
     /// The end of the file for a read of records: the one that this process sees, or the end of the
     /// records that all ranks write together with those of this rank.
-    fn record_end(&self, state: &mut State, transfer: Transfer) -> Result<u64, Error> {
+    fn record_end(&self, state: &mut SharedFileState, transfer: Transfer) -> Result<u64, Error> {
         let after = state.records.end_of_all(transfer);
         let end = self.known_end(state, transfer, after)?;
         Ok(if transfer.is_write { 0 } else { end.max(state.records.end) })
@@ -396,7 +396,12 @@ impl Inner {
 
     /// An end of the file, for a read that is to end at `after`: measured if it is not known to be
     /// that large.
-    fn known_end(&self, state: &mut State, transfer: Transfer, after: u64) -> Result<u64, Error> {
+    fn known_end(
+        &self,
+        state: &mut SharedFileState,
+        transfer: Transfer,
+        after: u64,
+    ) -> Result<u64, Error> {
         if !transfer.is_write && after > state.known_end {
             state.known_end = self.len()?;
         }
@@ -641,7 +646,11 @@ impl Inner {
         self.coordination.close(round)
     }
 
-    fn collective_call(&self, state: &mut State, call: Call) -> Result<PendingRound, Error> {
+    fn collective_call(
+        &self,
+        state: &mut SharedFileState,
+        call: Call,
+    ) -> Result<PendingRound, Error> {
         let round = self.coordination.collective_call(state.rounds, call)?;
         state.rounds += 1;
         Ok(round)

@@ -19,13 +19,13 @@ pub use report::ProcessReport;
 
 /// A selection of extents to be processed; made by [`Cluster::process`].
 #[derive(Debug)]
-pub struct Process<'f> {
+pub struct ProcessSelection<'f> {
     file: &'f File,
     extents: ExtentSelection,
 }
 
 /// A call of an operation on extents, run by the nodes that store them; made by
-/// [`Process::operation`].
+/// [`ProcessSelection::operation`].
 ///
 /// [`collect`](Self::collect), [`merge`](Self::merge), [`for_each`](Self::for_each) and
 /// [`write_to`](Self::write_to) start the call and wait until it is over. The first failure, at any
@@ -75,8 +75,8 @@ impl Cluster {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn process<'f>(&self, file: &'f File) -> Process<'f> {
-        Process { file, extents: ExtentSelection::All }
+    pub fn process<'f>(&self, file: &'f File) -> ProcessSelection<'f> {
+        ProcessSelection { file, extents: ExtentSelection::All }
     }
 }
 
@@ -105,7 +105,7 @@ impl Cluster {
     }
 }
 
-impl<'f> Process<'f> {
+impl<'f> ProcessSelection<'f> {
     /// Selects only these extents.
     pub fn extents(mut self, places: impl IntoIterator<Item = ExtentPlacement>) -> Self {
         self.extents = ExtentSelection::These(places.into_iter().collect());

@@ -110,16 +110,16 @@ pub enum JobOpenCall {
 
 /// Where the machines of a job meet to use each other's memory, without a node.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TeamPlace {
+pub struct TeamAddress {
     /// The address of one of the machines, in its text form.
     pub address: String,
     /// The secret that authenticates the machines, in hexadecimal digits.
     pub key: String,
 }
 
-impl fmt::Debug for TeamPlace {
+impl fmt::Debug for TeamAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TeamPlace({}, a key)", self.address)
+        write!(f, "TeamAddress({}, a key)", self.address)
     }
 }
 
@@ -127,7 +127,7 @@ impl fmt::Debug for TeamPlace {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TeamCall {
     /// Offers a place. The reply is the place that was offered first, perhaps this one.
-    Settle(TeamPlace),
+    Settle(TeamAddress),
     /// Withdraws the place that this process has offered.
     Withdraw,
 }

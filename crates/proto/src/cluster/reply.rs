@@ -7,7 +7,7 @@ use super::check::{CheckReport, FoundSubfile};
 use super::compaction::CompactionProgress;
 use super::failure::Failure;
 use super::grant::{Grant, Revocation};
-use super::job::{JobMemoryId, SharedFileId, TableLocation, TeamPlace};
+use super::job::{JobMemoryId, SharedFileId, TableLocation, TeamAddress};
 use super::job_status::JobStatus;
 use super::lock::{LockOutcome, LockWait};
 use super::map::{ClusterMap, NodeInfo};
@@ -150,7 +150,7 @@ pub enum Reply {
     /// Parts of extents are in the data.
     Cut,
     /// Where the machines of a job meet.
-    TeamPlace(TeamPlace),
+    TeamAddress(TeamAddress),
     /// Owner, group or mode are set.
     RightsSet {
         /// Nodes that have subfiles of the file and have not acknowledged in time: they may accept

@@ -63,7 +63,7 @@ pub enum Layout {
 
 /// Why bytes are no layout.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum DecodeError {
+pub enum LayoutDecodeError {
     /// The bytes end too early.
     #[error("the layout is cut off: {given} bytes, at least {needed} are needed")]
     CutOff {
@@ -151,11 +151,11 @@ impl Layout {
     }
 
     /// The layout that [`encode`](Layout::encode) made these bytes from.
-    pub fn decode(bytes: &[u8]) -> Result<Layout, DecodeError> {
+    pub fn decode(bytes: &[u8]) -> Result<Layout, LayoutDecodeError> {
         let mut reader = LayoutReader { bytes, position: 0 };
         let version = u16::from_le_bytes(reader.take()?);
         if version != VERSION {
-            return Err(DecodeError::UnknownVersion { version });
+            return Err(LayoutDecodeError::UnknownVersion { version });
         }
         let layout = match u16::from_le_bytes(reader.take()?) {
             KIND_STRIPED => {
@@ -175,11 +175,11 @@ impl Layout {
                 let count = reader.number()?;
                 Layout::Extents(Extents::new(reader.disks(count)?))
             }
-            kind => return Err(DecodeError::UnknownKind { kind }),
+            kind => return Err(LayoutDecodeError::UnknownKind { kind }),
         };
         match bytes.len() - reader.position {
             0 => Ok(layout),
-            extra => Err(DecodeError::TrailingBytes { extra }),
+            extra => Err(LayoutDecodeError::TrailingBytes { extra }),
         }
     }
 }
@@ -223,7 +223,7 @@ struct LayoutReader<'a> {
 }
 
 impl LayoutReader<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], LayoutDecodeError> {
         let Some(taken) = self.bytes[self.position..].first_chunk() else {
             return Err(self.cut_off(N));
         };
@@ -231,19 +231,19 @@ impl LayoutReader<'_> {
         Ok(*taken)
     }
 
-    fn number(&mut self) -> Result<u32, DecodeError> {
+    fn number(&mut self) -> Result<u32, LayoutDecodeError> {
         Ok(u32::from_le_bytes(self.take()?))
     }
 
-    fn size(&mut self) -> Result<u64, DecodeError> {
+    fn size(&mut self) -> Result<u64, LayoutDecodeError> {
         Ok(u64::from_le_bytes(self.take()?))
     }
 
-    fn shape(&mut self) -> Result<Shape, DecodeError> {
+    fn shape(&mut self) -> Result<Shape, LayoutDecodeError> {
         Ok(Shape { x: self.size()?, y: self.size()?, z: self.size()? })
     }
 
-    fn disks(&mut self, count: u32) -> Result<Disks, DecodeError> {
+    fn disks(&mut self, count: u32) -> Result<Disks, LayoutDecodeError> {
         let len = (count as usize).saturating_mul(4);
         let Some(ids) = self.bytes[self.position..].get(..len) else {
             return Err(self.cut_off(len));
@@ -253,8 +253,8 @@ impl LayoutReader<'_> {
         Ok(Disks::new(ids.iter().map(|&id| DiskId(u32::from_le_bytes(id))))?)
     }
 
-    fn cut_off(&self, wanted: usize) -> DecodeError {
+    fn cut_off(&self, wanted: usize) -> LayoutDecodeError {
         let needed = self.position.saturating_add(wanted);
-        DecodeError::CutOff { given: self.bytes.len(), needed }
+        LayoutDecodeError::CutOff { given: self.bytes.len(), needed }
     }
 }

@@ -1,6 +1,6 @@
 //! The bytes of a layout: golden, inverse, and harmless when damaged.
 
-use pario_proto::{Declustering, DecodeError, DiskId, Disks, Layout, Shape, Striped, Tiles};
+use pario_proto::{Declustering, DiskId, Disks, Layout, LayoutDecodeError, Shape, Striped, Tiles};
 use proptest::prelude::*;
 
 /// Changes of these bytes change files on disks: add a version instead.
@@ -81,11 +81,11 @@ fn every_damage_has_its_error() {
         for len in 0..golden.len() {
             let cut = Layout::decode(&golden[..len]);
             assert!(
-                matches!(cut, Err(DecodeError::CutOff { given, needed }) if given == len && needed > len)
+                matches!(cut, Err(LayoutDecodeError::CutOff { given, needed }) if given == len && needed > len)
             );
         }
         let longer = [golden, &[0]].concat();
-        assert_eq!(Layout::decode(&longer), Err(DecodeError::TrailingBytes { extra: 1 }));
+        assert_eq!(Layout::decode(&longer), Err(LayoutDecodeError::TrailingBytes { extra: 1 }));
     }
     let changed = |golden: &[u8], at: usize, value: u8| {
         let mut bytes = golden.to_vec();

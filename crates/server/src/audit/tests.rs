@@ -1,3 +1,5 @@
+//! The audit log: its lines, its bounded files, and repeated events.
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 

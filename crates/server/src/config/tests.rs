@@ -1,3 +1,5 @@
+//! Configurations: whole ones, defaults, and every mistake with its line.
+
 use std::num::NonZeroU64;
 use std::os::unix::fs::PermissionsExt;
 

@@ -70,8 +70,8 @@ pub struct PendingLock {
 #[derive(Debug)]
 struct FileLocks<T> {
     held: BTreeMap<SpaceId, Holder>,
-    /// The waits, oldest first.
-    queue: VecDeque<Waiter<T>>,
+    /// The locks that processes wait for, oldest first.
+    queue: VecDeque<QueuedLock<T>>,
 }
 
 #[derive(Debug)]
@@ -83,8 +83,9 @@ struct Holder {
 /// The ranges of one process by their first byte: end and kind.
 type LockedRanges = BTreeMap<u64, (u64, LockKind)>;
 
+/// A lock that a process waits for.
 #[derive(Debug)]
-struct Waiter<T> {
+struct QueuedLock<T> {
     who: Locker,
     number: u64,
     handle: u64,
@@ -142,19 +143,19 @@ impl<T> Locks<T> {
         if let Some(pid) = self.deadlock_with(file, who.space, claim) {
             return vec![(ticket, Err(Failure::Deadlock { pid }))];
         }
-        let waiter = Waiter { who, number, handle, claim, since_ms: now_ms, ticket };
-        self.files.entry(file).or_default().queue.push_back(waiter);
+        let queued = QueuedLock { who, number, handle, claim, since_ms: now_ms, ticket };
+        self.files.entry(file).or_default().queue.push_back(queued);
         self.known.entry(who.space).or_default().insert(file);
         self.grant_waiting([file])
     }
 
     /// Withdraws a wait of a process.
     pub fn withdraw(&mut self, space: SpaceId, number: u64) -> LockAnswers<T> {
-        let is_it = |waiter: &Waiter<T>| waiter.who.space == space && waiter.number == number;
+        let is_it = |queued: &QueuedLock<T>| queued.who.space == space && queued.number == number;
         for file in self.files_of(space) {
             let Some(locks) = self.files.get_mut(&file) else { continue };
             let Some(at) = locks.queue.iter().position(is_it) else { continue };
-            let withdrawn = locks.queue.remove(at).map(|waiter| waiter.ticket);
+            let withdrawn = locks.queue.remove(at).map(|queued| queued.ticket);
             let answers = withdrawn.map(|ticket| (ticket, Ok(LockOutcome::Withdrawn)));
             let mut answers: LockAnswers<T> = answers.into_iter().collect();
             self.remove_empty(file, space);
@@ -197,11 +198,11 @@ impl<T> Locks<T> {
 
     /// The waits, longest first.
     pub fn waits(&self) -> Vec<PendingLock> {
-        let waiting = |locks: &FileLocks<T>, waiter: &Waiter<T>| {
-            let (space, claim) = (waiter.who.space, waiter.claim);
+        let waiting = |locks: &FileLocks<T>, queued: &QueuedLock<T>| {
+            let (space, claim) = (queued.who.space, queued.claim);
             let clashes = locks.conflicts(space, claim).take(HOLDERS_SHOWN);
             let holders: BTreeSet<_> = clashes.map(|(one, _)| one).collect();
-            let (handle, since_ms) = (waiter.handle, waiter.since_ms);
+            let (handle, since_ms) = (queued.handle, queued.since_ms);
             PendingLock { space, handle, claim, holders: holders.into_iter().collect(), since_ms }
         };
         let files = self.files.values();
@@ -237,8 +238,8 @@ impl<T> Locks<T> {
         let mut answers = Vec::new();
         let mut files: VecDeque<FileId> = files.into_iter().collect();
         while let Some(file) = files.pop_front() {
-            while let Some(waiter) = self.take_next(file) {
-                let Waiter { who, claim, ticket, .. } = waiter;
+            while let Some(queued) = self.take_next(file) {
+                let QueuedLock { who, claim, ticket, .. } = queued;
                 let is_set = self.set(file, who, claim.range, Some(claim.kind));
                 let outcome = if is_set { Ok(LockOutcome::Done) } else { Err(too_many()) };
                 answers.push((ticket, outcome));
@@ -249,10 +250,10 @@ impl<T> Locks<T> {
     }
 
     /// Removes the first wait in the queue of a file that can end.
-    fn take_next(&mut self, file: FileId) -> Option<Waiter<T>> {
+    fn take_next(&mut self, file: FileId) -> Option<QueuedLock<T>> {
         let locks = self.files.get(&file)?;
         let can_be_over = |at: usize| {
-            let Waiter { who, claim, .. } = &locks.queue[at];
+            let QueuedLock { who, claim, .. } = &locks.queue[at];
             locks.conflicts(who.space, *claim).next().is_none()
                 && (self.has_locked(who.space) || !locks.is_behind(at))
         };
@@ -294,11 +295,11 @@ impl<T> Locks<T> {
         let before = locks.held.remove(&space).map_or(0, |holder| holder.ranges.len());
         let queue = std::mem::take(&mut locks.queue);
         let (its, others): (VecDeque<_>, _) =
-            queue.into_iter().partition(|waiter| waiter.who.space == space);
+            queue.into_iter().partition(|queued| queued.who.space == space);
         locks.queue = others;
         self.count_held(space, before, 0);
         self.remove_empty(file, space);
-        its.into_iter().map(|waiter| waiter.ticket).collect()
+        its.into_iter().map(|queued| queued.ticket).collect()
     }
 
     /// Removes entries that are empty.
@@ -340,8 +341,8 @@ impl<T> Locks<T> {
         let mut next = Vec::from_iter(seen.insert(one).then_some(one));
         while let Some(space) = next.pop() {
             for locks in self.files_of(space).iter().filter_map(|file| self.files.get(file)) {
-                for waiter in locks.queue.iter().filter(|waiter| waiter.who.space == space) {
-                    for (holder, _) in locks.conflicts(space, waiter.claim) {
+                for queued in locks.queue.iter().filter(|queued| queued.who.space == space) {
+                    for (holder, _) in locks.conflicts(space, queued.claim) {
                         if holder == other {
                             return true;
                         }
@@ -408,7 +409,7 @@ impl<T> FileLocks<T> {
 
     /// Whether an earlier wait of another process conflicts with a wait.
     fn is_behind(&self, at: usize) -> bool {
-        let Waiter { who, claim, .. } = &self.queue[at];
+        let QueuedLock { who, claim, .. } = &self.queue[at];
         self.queue.range(..at).any(|before| {
             before.who.space != who.space
                 && !before.claim.kind.goes_with(claim.kind)
@@ -417,7 +418,7 @@ impl<T> FileLocks<T> {
     }
 
     fn waits_of(&self, space: SpaceId) -> usize {
-        self.queue.iter().filter(|waiter| waiter.who.space == space).count()
+        self.queue.iter().filter(|queued| queued.who.space == space).count()
     }
 }
 

@@ -44,14 +44,15 @@ pub struct DiskSample {
 pub struct DiskWatch {
     name: String,
     path: String,
-    space: FreeSpace,
+    space: SpaceLevel,
     fails: bool,
     stalled: Option<Instant>,
     pace: DiskPace,
 }
 
+/// How much of a disk is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum FreeSpace {
+enum SpaceLevel {
     Enough,
     NearlyFull,
     Full,
@@ -73,7 +74,7 @@ impl DiskWatch {
         Self {
             name: name.to_owned(),
             path: path.to_owned(),
-            space: FreeSpace::Enough,
+            space: SpaceLevel::Enough,
             fails: false,
             stalled: None,
             pace: DiskPace::default(),
@@ -96,9 +97,9 @@ impl DiskWatch {
                 *space = next;
                 let free = format!("{} MiB of {} MiB are free", free >> 20, total >> 20);
                 let (level, text) = match next {
-                    FreeSpace::Full => (Level::ERROR, format!("is full: {free}")),
-                    FreeSpace::NearlyFull => (Level::WARN, format!("is nearly full: {free}")),
-                    FreeSpace::Enough => (Level::INFO, format!("has room again: {free}")),
+                    SpaceLevel::Full => (Level::ERROR, format!("is full: {free}")),
+                    SpaceLevel::NearlyFull => (Level::WARN, format!("is nearly full: {free}")),
+                    SpaceLevel::Enough => (Level::INFO, format!("has room again: {free}")),
                 };
                 events.push(event(level, EventTopic::DiskSpace, text));
             }
@@ -133,19 +134,20 @@ impl DiskWatch {
     }
 }
 
-impl FreeSpace {
+impl SpaceLevel {
     /// Returns the next state. A small rise of the free space changes nothing, so that one file that
     /// comes and goes causes no events.
     fn next(self, total: u64, free: u64) -> Self {
         let percent = |share: u64| total / 100 * share;
         let (full, nearly) = (FULL_BYTES.min(total), percent(NEARLY_FULL_PERCENT));
-        let more = |before: FreeSpace| if self >= before { percent(ROOM_AGAIN_PERCENT) } else { 0 };
-        if free < full + more(FreeSpace::Full) {
-            FreeSpace::Full
-        } else if free < nearly + more(FreeSpace::NearlyFull) {
-            FreeSpace::NearlyFull
+        let more =
+            |before: SpaceLevel| if self >= before { percent(ROOM_AGAIN_PERCENT) } else { 0 };
+        if free < full + more(SpaceLevel::Full) {
+            SpaceLevel::Full
+        } else if free < nearly + more(SpaceLevel::NearlyFull) {
+            SpaceLevel::NearlyFull
         } else {
-            FreeSpace::Enough
+            SpaceLevel::Enough
         }
     }
 }

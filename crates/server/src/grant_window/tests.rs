@@ -1,3 +1,5 @@
+//! Which grants a node accepts: its epoch, revocations, and a model of both.
+
 use std::collections::BTreeMap;
 
 use pario_proto::Access;

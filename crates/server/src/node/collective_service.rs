@@ -186,7 +186,7 @@ impl CollectiveService {
                 }
                 let (own, all) = self.teams.count(&job);
                 self.shared.quotas.check(job.0, Resource::TeamRendezvous, own, all)?;
-                self.teams.offer(job, session.space, offer).map(Reply::TeamPlace)
+                self.teams.offer(job, session.space, offer).map(Reply::TeamAddress)
             }
             TeamCall::Withdraw => {
                 self.teams.withdraw(&job, session.space);

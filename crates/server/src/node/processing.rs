@@ -11,7 +11,7 @@ use super::dispatcher::Dispatcher;
 use crate::limits::Resource;
 use crate::operation::Operation;
 use crate::processing::RunningCall;
-use crate::program::{CutCall, CutRequest, ProcessCall, plain_reply};
+use crate::program::{CutCall, CutRequest, RunningCallToken, plain_reply};
 use crate::reply_sender::ReplySender;
 use crate::sessions::Session;
 
@@ -99,7 +99,7 @@ impl Dispatcher {
 
     fn launch(&self, running: Arc<RunningCall>, reply: ReplySender) {
         running.request_more(reply);
-        let call = ProcessCall(running.clone());
+        let call = RunningCallToken(running.clone());
         let started = self.run.start_then(self.operations.process, call, move |result| {
             if let Err(error) = result {
                 let node = running.shared.name().to_owned();

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use pario_flow::Continuation;
 use pario_net::panic_text;
 
-use super::extent_scheduler::{ExtentBatch, ProcessCall};
+use super::extent_scheduler::{ExtentBatch, RunningCallToken};
 use super::scheduled_extent::{ScheduledExtent, stored};
 use crate::operation::{ExtentInput, ExtentOutput, Scratch};
 use crate::processing::{Awaited, RunningCall};
@@ -23,7 +23,7 @@ impl Compute {
     }
 
     /// Prepares the task of a call.
-    pub fn prepare(&mut self, call: ProcessCall) -> ProcessCall {
+    pub fn prepare(&mut self, call: RunningCallToken) -> RunningCallToken {
         guarded(&call.0, |running| running.prepare());
         call
     }
@@ -86,7 +86,7 @@ impl Compute {
 
     /// Merges the scratches of the compute threads when all extents are processed, and ends the
     /// call.
-    pub fn finish(&mut self, call: ProcessCall) -> ProcessCall {
+    pub fn finish(&mut self, call: RunningCallToken) -> RunningCallToken {
         guarded(&call.0, |running| {
             let scratches = running.take_scratches();
             let Some(task) = running.task().filter(|_| !running.is_stopped()) else { return };

@@ -21,9 +21,9 @@ const FETCHES_UNDER_WAY: usize = 32;
 /// a disk, and computes nothing.
 pub struct ExtentScheduler;
 
-/// A call.
+/// A processing call on its way through the program of the node.
 #[derive(Clone)]
-pub struct ProcessCall(pub Arc<RunningCall>);
+pub struct RunningCallToken(pub Arc<RunningCall>);
 
 /// A subfile to open.
 #[derive(Clone)]
@@ -64,7 +64,7 @@ pub struct ExtentBatch {
     pub ready_ns: u64,
 }
 
-impl Token for ProcessCall {}
+impl Token for RunningCallToken {}
 impl Token for SubfileToOpen {}
 impl Token for OpenedSubfile {}
 impl Token for OpenedSubfiles {}
@@ -90,11 +90,11 @@ pub struct ProcessThreads {
 pub fn add_to(
     program: &mut Program,
     threads: ProcessThreads,
-) -> OperationRef<ProcessCall, ProcessCall> {
+) -> OperationRef<RunningCallToken, RunningCallToken> {
     let ProcessThreads { scheduler, storage, readers, compute, window } = threads;
     let open = program.operation("open subfiles", |b| {
         b.on(scheduler)
-            .split_indexed(ProcessCall::numbers, ProcessCall::subfile_to_open)
+            .split_indexed(RunningCallToken::numbers, RunningCallToken::subfile_to_open)
             .on(storage.at(|subfile: &SubfileToOpen| subfile.thread))
             .run(Storage::open_subfile)
             .named("open")
@@ -154,7 +154,7 @@ pub fn add_to(
             .when(ExtentBatch::is_unfinished, |b| b.call(process_extents))
             .merge(
                 scheduler,
-                |schedule: &ExtentSchedule| ProcessCall(schedule.running.clone()),
+                |schedule: &ExtentSchedule| RunningCallToken(schedule.running.clone()),
                 |_, _: ExtentBatch| (),
             )
             .on(compute.any())
@@ -170,7 +170,7 @@ impl ExtentScheduler {
     }
 }
 
-impl ProcessCall {
+impl RunningCallToken {
     /// Returns the numbers of the subfiles to open.
     fn numbers(&self) -> Range<u64> {
         match self.0.has_parts() {
@@ -190,7 +190,7 @@ impl ProcessCall {
 }
 
 impl OpenedSubfiles {
-    fn empty(call: &ProcessCall) -> Self {
+    fn empty(call: &RunningCallToken) -> Self {
         Self { running: call.0.clone(), parts: Vec::new() }
     }
 
@@ -198,15 +198,15 @@ impl OpenedSubfiles {
         self.parts.extend(opened.0);
     }
 
-    fn into_call(mut self) -> ProcessCall {
+    fn into_call(mut self) -> RunningCallToken {
         self.parts.sort_by_key(|open| open.part.subfile);
         self.running.set_parts(self.parts);
-        ProcessCall(self.running)
+        RunningCallToken(self.running)
     }
 }
 
 impl ExtentSchedule {
-    fn begin(call: ProcessCall) -> Self {
+    fn begin(call: RunningCallToken) -> Self {
         let queue = call.0.extent_queue();
         let batch_limit = call.0.batch_limit(queue.first(call.0.parts()));
         Self { running: call.0, remaining: queue.len(), queue, batch_limit }

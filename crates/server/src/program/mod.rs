@@ -26,7 +26,7 @@ use pario_proto::{
 };
 
 pub use cut::{CutCall, CutRequest};
-pub use extent_scheduler::ProcessCall;
+pub use extent_scheduler::RunningCallToken;
 pub use interface::Interface;
 pub use node_proxy::NodeProxy;
 pub use node_task::{AssignedTask, NodeTask, TaskOutcome};
@@ -67,7 +67,7 @@ pub struct Operations {
     /// Performs a task on this node, for a client or another node.
     pub perform_task: OperationRef<NodeTask, ReplyMessage<Bulk>>,
     /// Processes the extents of a file.
-    pub process: OperationRef<ProcessCall, ProcessCall>,
+    pub process: OperationRef<RunningCallToken, RunningCallToken>,
     /// Cuts pieces of extents for another node.
     pub cut: OperationRef<CutCall, ReplyMessage<Bulk>>,
 }

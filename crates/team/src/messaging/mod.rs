@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use pario_net::PendingReply;
 
-use crate::board::MissingRank;
+use crate::board::DepartedRank;
 use crate::call::CollectiveCall;
 use crate::error::TeamError;
 use crate::remote::message::{DataProtocol, DataReply, DataRequest, MessageFilter, MessagePart};
@@ -157,13 +157,13 @@ impl Team {
                 Err(pending) => reply = pending,
             }
             if let Some(lost) = board.lost() {
-                return Err(self.shared.error(MissingRank::Lost(lost)));
+                return Err(self.shared.error(DepartedRank::Lost(lost)));
             }
             if let Some(left) = missing(self) {
                 // The rank may have acted before it left: then the reply is on its way.
                 return match reply.wait_until(Instant::now() + LOSS_SPREAD_TIME) {
                     Ok(reply) => self.check_reply(rank, reply),
-                    Err(_) => Err(self.shared.error(MissingRank::Left(left))),
+                    Err(_) => Err(self.shared.error(DepartedRank::Left(left))),
                 };
             }
         }

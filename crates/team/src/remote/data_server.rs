@@ -15,7 +15,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::data_connections::data_port;
 use super::message::{AtomicChange, DataProtocol, DataReply, DataRequest, RankPiece};
-use crate::board::{Board, MissingRank};
+use crate::board::{Board, DepartedRank};
 use crate::callbacks::{CallbackFn, CallbackRequest};
 use crate::free_memory;
 use crate::local_rendezvous::MemoryHandOut;
@@ -195,11 +195,11 @@ fn send_all(replies: Vec<(Responder<DataProtocol>, DataReply)>) {
     }
 }
 
-fn done(result: Result<(), MissingRank>) -> DataReply {
+fn done(result: Result<(), DepartedRank>) -> DataReply {
     match result {
         Ok(()) => DataReply::Done,
-        Err(MissingRank::Lost(rank)) => DataReply::HolderGone { rank, has_left: false },
-        Err(MissingRank::Left(rank)) => DataReply::HolderGone { rank, has_left: true },
+        Err(DepartedRank::Lost(rank)) => DataReply::HolderGone { rank, has_left: false },
+        Err(DepartedRank::Left(rank)) => DataReply::HolderGone { rank, has_left: true },
     }
 }
 

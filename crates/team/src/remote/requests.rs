@@ -7,7 +7,7 @@ use pario_net::{PendingReply, RecvBuffer, RpcError};
 
 use super::data_connections::DataConnections;
 use super::message::{DataProtocol, DataReply, DataRequest};
-use crate::board::MissingRank;
+use crate::board::DepartedRank;
 use crate::error::TeamError;
 use crate::team::Team;
 
@@ -41,7 +41,7 @@ impl Team {
             Ok(Err(_)) => Err(self.no_reply_error(rank)),
             // The connection needs the coordinator, which ends after a loss.
             Err(error) => match self.shared.board.wait_for_loss(LOSS_SPREAD_TIME) {
-                Some(rank) => Err(self.shared.error(MissingRank::Lost(rank))),
+                Some(rank) => Err(self.shared.error(DepartedRank::Lost(rank))),
                 None => Err(error),
             },
         }
@@ -65,10 +65,10 @@ impl Team {
         match answer {
             Ok(DataReply::Invalid(what)) => Err(TeamError::Invalid(what)),
             Ok(DataReply::HolderGone { rank, has_left: true }) => {
-                Err(self.shared.error(MissingRank::Left(rank)))
+                Err(self.shared.error(DepartedRank::Left(rank)))
             }
             Ok(DataReply::HolderGone { rank, has_left: false }) => {
-                Err(self.shared.error(MissingRank::Lost(rank)))
+                Err(self.shared.error(DepartedRank::Lost(rank)))
             }
             Ok(answer) => Ok(answer),
             Err(_) => Err(self.no_reply_error(rank)),
@@ -80,7 +80,7 @@ impl Team {
     fn no_reply_error(&self, rank: u32) -> TeamError {
         let leader = self.leader_of(rank);
         let lost = self.shared.board.wait_for_loss(LOSS_SPREAD_TIME).unwrap_or(leader);
-        self.shared.error(MissingRank::Lost(lost))
+        self.shared.error(DepartedRank::Lost(lost))
     }
 
     /// The error for a reply of the wrong kind.

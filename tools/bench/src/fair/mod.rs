@@ -26,7 +26,7 @@ pub const AREA: BenchArea = BenchArea {
     families: &[
         FigureFamily {
             name: "beside-1",
-            description: "99th percentile of a question beside a client that floods, against a process \
+            description: "99th percentile of a request beside a client that floods, against a process \
                    that spins",
             run: |setting, report| run(setting, report, 1),
         },
@@ -67,8 +67,8 @@ fn run(setting: &RunSettings, report: &mut Report, count: usize) -> Result<()> {
     let compared = alternate(
         setting.choose(41, 21),
         &mut || {
-            let (p99, questions) = beside(&client, &mut floods)?;
-            asked += questions;
+            let (p99, requests) = beside(&client, &mut floods)?;
+            asked += requests;
             Ok(p99)
         },
         &mut || Ok(beside(&client, &mut spins)?.0),

@@ -30,7 +30,7 @@ impl RequestClient {
         let (version, client_name) = (PROTOCOL_VERSION, "fair".to_owned());
         let peer = PeerKind::Client;
         let hello = Request::Hello { version, identity, client: client_name, peer };
-        let welcomed = client.rpc_client.start(question(hello))?.wait()?.result?;
+        let welcomed = client.rpc_client.start(message(hello))?.wait()?.result?;
         ensure!(matches!(welcomed, Reply::Welcome { .. }), "the node replied with {welcomed:?}");
         Ok(client)
     }
@@ -38,7 +38,7 @@ impl RequestClient {
     /// Sends one request; returns the time until its reply.
     pub fn ask(&self) -> Result<Duration> {
         let began = Instant::now();
-        self.rpc_client.start(question(Request::Map))?.wait()?.result?;
+        self.rpc_client.start(message(Request::Map))?.wait()?.result?;
         Ok(began.elapsed())
     }
 
@@ -56,7 +56,7 @@ impl RequestClient {
             wait_until((asked + UNDER_WAY / 2).saturating_sub(UNDER_WAY));
             for _ in 0..UNDER_WAY / 2 {
                 let (count, asking) = (answered.clone(), asking.clone());
-                self.rpc_client.call_then(question(Request::Map), move |_| {
+                self.rpc_client.call_then(message(Request::Map), move |_| {
                     let answered = count.fetch_add(1, Ordering::SeqCst) + 1;
                     if answered.is_multiple_of(UNDER_WAY / 2) {
                         asking.unpark();
@@ -70,6 +70,6 @@ impl RequestClient {
     }
 }
 
-fn question(request: Request) -> RequestMessage<Bulk> {
+fn message(request: Request) -> RequestMessage<Bulk> {
     RequestMessage { request, data: Vec::new() }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
-use pario_team::simulation::{MissingRank, News};
+use pario_team::simulation::{DepartedRank, News};
 
 use super::plan::RoundCall;
 
@@ -146,16 +146,16 @@ impl TeamModel {
     }
 
     /// Checks the reason why the wait of a rank fails.
-    pub fn fail(&mut self, rank: u32, machine: usize, missing: MissingRank) -> Result<()> {
+    pub fn fail(&mut self, rank: u32, machine: usize, departed: DepartedRank) -> Result<()> {
         let ModelRank { passed: round, has_failed, .. } = self.ranks[rank as usize];
         let is_over = self.over[machine] > round;
         ensure!(!is_over || has_failed, "the wait of rank {rank} fails, and its round is over");
-        match missing {
-            MissingRank::Lost(lost) => {
+        match departed {
+            DepartedRank::Lost(lost) => {
                 let is_lost = self.lost.contains(&(machine, lost));
                 ensure!(is_lost, "the error of rank {rank} is the loss of {lost}, which lives");
             }
-            MissingRank::Left(left) => {
+            DepartedRank::Left(left) => {
                 let other = &self.ranks[left as usize];
                 ensure!(other.has_left, "the error of rank {rank} is that {left} has left");
                 let has_come = other.came.len() > round;

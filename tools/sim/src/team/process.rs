@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pario_team::simulation::{Board, MissingRank};
+use pario_team::simulation::{Board, DepartedRank};
 
 use super::plan::{PlannedProcess, RoundCall};
-use crate::sim_thread::{Question, SimThread, ask};
+use crate::sim_thread::{SimRequest, SimThread, request};
 
 /// A time limit longer than any run.
 const FOR_EVER: Duration = Duration::from_secs(1 << 20);
@@ -69,9 +69,9 @@ pub type BoardLock = (u32, usize);
 #[derive(Debug)]
 pub enum WaitEnd {
     AllHere(Result<(), Vec<usize>>),
-    Round(Result<u32, MissingRank>),
-    /// It has taken and released the lock, or the owner is missing.
-    Lock(Result<(), MissingRank>),
+    Round(Result<u32, DepartedRank>),
+    /// It has taken and released the lock, or its owner has departed.
+    Lock(Result<(), DepartedRank>),
 }
 
 /// Where a process stalls, while all others wait.
@@ -113,7 +113,7 @@ impl SimulatedProcess {
         self.wait(move |board| {
             let lock = board.lock_of(rank, number);
             WaitEnd::Lock(lock.lock().map(|()| {
-                ask(Question::Hold);
+                request(SimRequest::Hold);
                 assert!(lock.unlock(), "it holds the lock");
             }))
         });

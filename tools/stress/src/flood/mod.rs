@@ -27,7 +27,7 @@ pub const FLOODS: &[Flood] = &[
     Flood { name: "half-handshakes", run: connections::send_half_handshakes },
     Flood { name: "oversized-packets", run: connections::send_oversized },
     Flood { name: "descriptor-socket", run: connections::send_to_descriptor_socket },
-    Flood { name: "questions", run: requests::send_requests },
+    Flood { name: "requests", run: requests::send_requests },
     Flood { name: "handles", run: requests::open_files },
     Flood { name: "locks", run: requests::take_locks },
     Flood { name: "numbers", run: requests::claim_resources },

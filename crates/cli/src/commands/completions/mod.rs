@@ -1,7 +1,7 @@
 //! `pario completions`: prints the completions that clap generates, extended by cluster paths. For
 //! these the scripts call `pario complete-path LINE` ([`paths`]).
 
-mod line;
+pub mod line;
 pub mod paths;
 
 use std::io::Write;

@@ -29,7 +29,7 @@ pub struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Import a picture into the cluster: PNG, TIFF, PNM, NRRD or raw
+    /// Import a picture into the cluster: PNG, JPEG, TIFF, PNM, NRRD, NIfTI, DICOM, npy or raw
     ///
     /// Reads row by row; the picture may be far larger than memory. Does not replace an existing
     /// image.

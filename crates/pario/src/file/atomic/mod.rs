@@ -24,7 +24,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::File;
-use crate::cluster::Shared;
+use crate::cluster::ClusterState;
 use crate::connection::{Connection, Waiting, Watch, strange};
 use crate::error::Error;
 use claims::{ClaimStep, OpenerClaims};
@@ -148,7 +148,7 @@ impl File {
 impl Openers {
     fn find(
         &self,
-        shared: &Shared,
+        shared: &ClusterState,
         file: &File,
         shared_file: Option<SharedFileId>,
     ) -> Arc<AtomicOpener> {

@@ -1,4 +1,4 @@
-//! What can go wrong with tiles: when they are made, and when something outside is asked for.
+//! Errors of tiles: invalid sizes of an image and its tiles, and tiles or pixels outside of it.
 //!
 //! Invariant: each error carries both sides of the conflict, what was asked for and what there is.
 

@@ -8,7 +8,7 @@ use pario_proto::{
     LayoutChoice, LockCall, LockKind, LockRange, LockRequest, Member, Mode, NamespaceRequest,
     NewFile, NodeInfo, Opened, PeerRequest, ProcessName, ProcessRequest, ProcessTarget,
     ProcessWork, ROUNDS_LIMIT, Removal, Reply, Request, Revocation, Seek, SharedCall, SharedFileId,
-    SharedRequest, SubfileIndex, SubfileLocation, SubfileRange, TeamCall, TeamPlace, Transfer,
+    SharedRequest, SubfileIndex, SubfileLocation, SubfileRange, TeamAddress, TeamCall, Transfer,
 };
 
 use super::node_process::AttackedNode;
@@ -400,6 +400,6 @@ fn open() -> CollectiveOpen {
     }
 }
 
-fn place_of_team() -> TeamPlace {
-    TeamPlace { address: "127.0.0.1:1".to_owned(), key: "00".to_owned() }
+fn place_of_team() -> TeamAddress {
+    TeamAddress { address: "127.0.0.1:1".to_owned(), key: "00".to_owned() }
 }

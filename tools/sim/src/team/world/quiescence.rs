@@ -3,7 +3,7 @@
 use anyhow::{Result, bail, ensure};
 
 use super::{COORDINATOR_MACHINE, TeamEvent, TeamWorld};
-use crate::sim_thread::{Reply, Stop};
+use crate::sim_thread::{SimReply, Stop};
 use crate::team::machine::LeaderStage;
 use crate::team::process::ProcessStage;
 
@@ -58,7 +58,7 @@ impl TeamWorld {
             }
             let rank = process.spec.rank;
             while let Some(thread) = &mut process.thread {
-                match thread.run(Reply::None) {
+                match thread.run(SimReply::None) {
                     Stop::Between(_) => {}
                     Stop::Parked => break,
                     stop => bail!("rank {rank} was not woken, {:?}: {stop:?}", process.stage),

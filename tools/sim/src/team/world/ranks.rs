@@ -2,10 +2,10 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use pario_net::SwitchPoint;
-use pario_team::simulation::{CoordinatorRequest, MissingRank, NewsFeed, TeamCoordinator};
+use pario_team::simulation::{CoordinatorRequest, DepartedRank, NewsFeed, TeamCoordinator};
 
 use super::{COORDINATOR_MACHINE, TeamWorld};
-use crate::sim_thread::{Question, Reply, Stop};
+use crate::sim_thread::{SimReply, SimRequest, Stop};
 use crate::team::machine::{LeaderStage, RequestPurpose};
 use crate::team::process::{ProcessStage, SimulatedProcess, WaitEnd};
 
@@ -127,7 +127,7 @@ impl TeamWorld {
                         board.write(round, sent.call, &sent.bytes);
                         process.stage = ProcessStage::Written(round);
                     }
-                    Err(missing) => self.fail(number, missing)?,
+                    Err(departed) => self.fail(number, departed)?,
                 },
                 None => self.leave(number),
             },
@@ -176,7 +176,7 @@ impl TeamWorld {
             self.model.unlock(lock);
         }
         let thread = process.thread.as_mut().context("the process waits at the board")?;
-        let end = match thread.run(Reply::None) {
+        let end = match thread.run(SimReply::None) {
             Stop::Between(Some((SwitchPoint::Unlocking, _))) => {
                 process.is_unlocking = true;
                 return Ok(());
@@ -187,13 +187,13 @@ impl TeamWorld {
                     .lock(lock.context("the process waits for a lock")?, (number, rank));
             }
             Stop::Between(_) | Stop::Parked => return Ok(()),
-            Stop::Asked(Question::Hold) => {
+            Stop::Requested(SimRequest::Hold) => {
                 self.run.locks += 1;
                 return self
                     .model
                     .lock(lock.context("the process waits for a lock")?, (number, rank));
             }
-            Stop::Asked(question) => bail!("rank {rank} asks: {question:?}"),
+            Stop::Requested(request) => bail!("rank {rank} asks: {request:?}"),
             Stop::Ended(end) => end,
         };
         process.thread = None;
@@ -203,16 +203,16 @@ impl TeamWorld {
                 process.stage = ProcessStage::Ready;
             }
             (ProcessStage::Gathering, WaitEnd::AllHere(Err(absent))) => {
-                let missing = process.board.as_ref().and_then(|board| board.check_all_here());
-                let Some(Err(missing)) = missing else {
-                    bail!("rank {rank} does not wait for {absent:?}, and no rank is missing");
+                let departed = process.board.as_ref().and_then(|board| board.check_all_here());
+                let Some(Err(departed)) = departed else {
+                    bail!("rank {rank} does not wait for {absent:?}, and no rank has departed");
                 };
-                self.model.fail(rank, machine, missing)?;
+                self.model.fail(rank, machine, departed)?;
                 self.run.failures += 1;
-                match missing {
-                    MissingRank::Lost(_) => self.leave(number),
+                match departed {
+                    DepartedRank::Lost(_) => self.leave(number),
                     // A leader does not stay for a team that has not begun.
-                    MissingRank::Left(_) => self.give_up(number),
+                    DepartedRank::Left(_) => self.give_up(number),
                 }
             }
             (ProcessStage::Waiting(round), WaitEnd::Round(Ok(over))) => {
@@ -220,21 +220,21 @@ impl TeamWorld {
                 self.model.pass(rank)?;
                 process.stage = ProcessStage::Reading(round, 0);
             }
-            (ProcessStage::Waiting(_), WaitEnd::Round(Err(missing))) => {
-                self.fail(number, missing)?
+            (ProcessStage::Waiting(_), WaitEnd::Round(Err(departed))) => {
+                self.fail(number, departed)?
             }
             (ProcessStage::Locking(_), WaitEnd::Lock(Ok(()))) => {
                 process.stage = ProcessStage::Ready
             }
-            (ProcessStage::Locking(_), WaitEnd::Lock(Err(missing))) => {
+            (ProcessStage::Locking(_), WaitEnd::Lock(Err(departed))) => {
                 process.stage = ProcessStage::Ready;
                 self.run.lock_failures += 1;
                 let owner = self.model.owner(lock.context("the process waits for a lock")?);
                 let (owner, owner_rank) = owner.context("no process holds the lock")?;
                 let is_killed = self.processes[owner].stage == ProcessStage::Killed;
                 ensure!(
-                    is_killed && missing == MissingRank::Lost(owner_rank),
-                    "rank {rank} fails with {missing:?}, and rank {owner_rank} holds the lock"
+                    is_killed && departed == DepartedRank::Lost(owner_rank),
+                    "rank {rank} fails with {departed:?}, and rank {owner_rank} holds the lock"
                 );
             }
             (stage, end) => bail!("rank {rank} in {stage:?} waits for {end:?}"),
@@ -243,11 +243,11 @@ impl TeamWorld {
     }
 
     /// Fails the call of a rank: it calls again, or leaves.
-    fn fail(&mut self, number: usize, missing: MissingRank) -> Result<()> {
+    fn fail(&mut self, number: usize, departed: DepartedRank) -> Result<()> {
         self.run.failures += 1;
         let process = &mut self.processes[number];
         let (rank, machine) = (process.spec.rank, process.spec.machine);
-        self.model.fail(rank, machine, missing)?;
+        self.model.fail(rank, machine, departed)?;
         if process.retries == 0 {
             self.leave(number);
             return Ok(());
