@@ -20,23 +20,33 @@ pub fn allocate(shape: SharedMemoryShape) -> Result<SharedMemory, String> {
     SharedMemory::new(shape).map_err(|error| error.to_string())
 }
 
+/// The memory of this machine in bytes, or the limit of this process if that is less; none if the
+/// system does not tell.
+pub fn total_memory() -> Option<u64> {
+    let told = fs::read_to_string("/proc/meminfo").ok()?;
+    let machine = parse_bytes(&told, "MemTotal:")?;
+    Some(limit("memory.max").map_or(machine, |most| most.min(machine)))
+}
+
 /// Free bytes, as the kernel estimates and as the limits of this process allow.
 fn free_bytes() -> Option<u64> {
     let told = fs::read_to_string("/proc/meminfo").ok()?;
-    let machine = parse_available(&told)?;
-    let limit = |name: &str| {
-        let text = fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok()?;
-        text.trim().parse::<u64>().ok()
-    };
+    let machine = parse_bytes(&told, "MemAvailable:")?;
     let allowed = limit("memory.max")
         .zip(limit("memory.current"))
         .map(|(most, used)| most.saturating_sub(used));
     Some(allowed.map_or(machine, |allowed| allowed.min(machine)))
 }
 
-/// Parses the available memory.
-fn parse_available(told: &str) -> Option<u64> {
-    let line = told.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+/// A number of bytes of this process' control group.
+fn limit(name: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok()?;
+    text.trim().parse().ok()
+}
+
+/// Parses a line of `/proc/meminfo`.
+fn parse_bytes(told: &str, name: &str) -> Option<u64> {
+    let line = told.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
 }
@@ -70,7 +80,8 @@ mod tests {
     #[test]
     fn what_the_kernel_says_is_understood() {
         let told = "MemTotal:       24590000 kB\nMemAvailable:   20000000 kB\n";
-        assert_eq!(parse_available(told), Some(20_000_000 * 1024));
-        assert_eq!(parse_available("MemTotal: 1 kB\n"), None);
+        assert_eq!(parse_bytes(told, "MemAvailable:"), Some(20_000_000 * 1024));
+        assert_eq!(parse_bytes(told, "MemTotal:"), Some(24_590_000 * 1024));
+        assert_eq!(parse_bytes("MemTotal: 1 kB\n", "MemAvailable:"), None);
     }
 }

@@ -48,6 +48,7 @@ pub use call::CollectiveCall;
 pub use callbacks::{Callback, CallbackCall, CallbackRequest};
 pub use collective::Reduction;
 pub use error::TeamError;
+pub use free_memory::total_memory;
 #[doc(hidden)]
 pub use machine_memory::add_numbers;
 pub use messaging::group::Group;

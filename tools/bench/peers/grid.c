@@ -7,11 +7,14 @@
  *
  *   PHASE HOW X Y Z PATH
  *
- * with the phases `create`, `write`, `close` (durable), `open`, `read` and `end` in this order, and
- * with `independent` calls, one for each column of elements, or one `collective` call for all of
- * them. Columns go around the ranks; each writes its own, and reads those of the next rank.
+ * with the phases `create`, `write`, `close` (its bytes and its name are durable), `open`, `read` and
+ * `end` in this order, and with `independent` calls, one for each column of elements, or one
+ * `collective` call for all of them. Columns go around the ranks; each writes its own, and reads those
+ * of the next rank.
  */
 #include "turns.h"
+
+#include <fcntl.h>
 
 #define VERTICES 8
 
@@ -110,6 +113,17 @@ static void visit_all(MPI_File file, int owner, int is_write, int *numbers)
     MPI_Type_free(&mine);
 }
 
+/* MPI_File_sync does not promise that a new name is durable; the other sides do. */
+static void sync_directory(const char *path)
+{
+    char directory[2048];
+    snprintf(directory, sizeof directory, "%s", path);
+    *strrchr(directory, '/') = 0;
+    int descriptor = open(directory, O_RDONLY | O_DIRECTORY);
+    if (descriptor < 0 || fsync(descriptor) != 0 || close(descriptor) != 0)
+        fail("close", "the directory cannot be synced");
+}
+
 static void do_phase(const char *phase, int is_collective, char *path, MPI_File *file, int *numbers)
 {
     int create = MPI_MODE_CREATE | MPI_MODE_WRONLY;
@@ -123,6 +137,8 @@ static void do_phase(const char *phase, int is_collective, char *path, MPI_File 
     } else if (strcmp(phase, "close") == 0) {
         check(MPI_File_sync(*file), "sync");
         check(MPI_File_close(file), "close");
+        if (rank == 0)
+            sync_directory(path);
     } else if (strcmp(phase, "end") == 0) {
         check(MPI_File_close(file), "close");
     } else {

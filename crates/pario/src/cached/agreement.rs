@@ -93,6 +93,17 @@ pub fn agree(
     call: &str,
     result: &Result<u64, RankFailure>,
 ) -> Result<Vec<u64>, Error> {
+    let numbers = agree_on(team, path, call, &result.clone().map(|number| [number]))?;
+    Ok(numbers.into_iter().map(|[number]| number).collect())
+}
+
+/// Like [`agree`], with several numbers of each rank.
+pub fn agree_on<const COUNT: usize>(
+    team: &Team,
+    path: &str,
+    call: &str,
+    result: &Result<[u64; COUNT], RankFailure>,
+) -> Result<Vec<[u64; COUNT]>, Error> {
     let reports = team.gather(&encode(call, result))?;
     let reports: Option<Vec<_>> = reports.iter().map(|report| decode(report)).collect();
     let Some(reports) = reports else {
@@ -117,7 +128,7 @@ pub fn agree(
         return Err(Error::Disagree { job: team.job().to_owned(), calls });
     }
     // A failed sync matters more than a failed write.
-    let order = |result: &Result<u64, RankFailure>| result.as_ref().err().map(|why| !why.is_final);
+    let order = |result: &Result<_, RankFailure>| result.as_ref().err().map(|why| !why.is_final);
     let failed =
         (0..).zip(&reports).filter_map(|(rank, (_, result))| Some((order(result)?, rank, result)));
     if let Some((_, rank, Err(why))) = failed.min_by_key(|(order, rank, _)| (*order, *rank)) {
@@ -126,13 +137,13 @@ pub fn agree(
     Ok(reports.into_iter().filter_map(|(_, result)| result.ok()).collect())
 }
 
-fn encode(call: &str, result: &Result<u64, RankFailure>) -> Vec<u8> {
+fn encode<const COUNT: usize>(call: &str, result: &Result<[u64; COUNT], RankFailure>) -> Vec<u8> {
     let mut bytes = u32::try_from(call.len()).unwrap_or(0).to_le_bytes().to_vec();
     bytes.extend_from_slice(call.as_bytes());
     match result {
-        Ok(number) => {
+        Ok(numbers) => {
             bytes.push(0);
-            bytes.extend_from_slice(&number.to_le_bytes());
+            bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
         }
         Err(RankFailure { number, text, is_final }) => {
             bytes.push(1 + u8::from(*is_final));
@@ -143,13 +154,15 @@ fn encode(call: &str, result: &Result<u64, RankFailure>) -> Vec<u8> {
     bytes
 }
 
-fn decode(bytes: &[u8]) -> Option<(String, Result<u64, RankFailure>)> {
+fn decode<const COUNT: usize>(bytes: &[u8]) -> Option<(String, Result<[u64; COUNT], RankFailure>)> {
     let (len, rest) = bytes.split_first_chunk::<4>()?;
     let (call, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
     let call = String::from_utf8(call.to_vec()).ok()?;
     let (status, rest) = rest.split_first()?;
     if *status == 0 {
-        return Some((call, Ok(u64::from_le_bytes(*rest.first_chunk()?))));
+        let (numbers, _) = rest.as_chunks::<8>();
+        let numbers: Vec<u64> = numbers.iter().copied().map(u64::from_le_bytes).collect();
+        return Some((call, Ok(numbers.try_into().ok()?)));
     }
     let (number, text) = rest.split_first_chunk::<4>()?;
     let (number, is_final) = (i32::from_le_bytes(*number), *status == 2);
@@ -165,11 +178,13 @@ mod tests {
     fn reports_survive_encoding() {
         let trouble = RankFailure::new(rustix::io::Errno::NOSPC, "full");
         let last = RankFailure { is_final: true, ..trouble.clone() };
-        for done in [Ok(0), Ok(u64::MAX), Err(trouble), Err(last)] {
+        for done in [Ok([0, 1]), Ok([u64::MAX; 2]), Err(trouble), Err(last)] {
             let report = decode(&encode("flush of /x", &done));
             assert_eq!(report, Some(("flush of /x".to_owned(), done)));
         }
-        assert_eq!(decode(&[9, 0, 0, 0, 1]), None);
-        assert_eq!(decode(&[]), None);
+        let one = encode("flush of /x", &Ok([7]));
+        assert_eq!(decode::<2>(&one), None);
+        assert_eq!(decode::<1>(&[9, 0, 0, 0, 1]), None);
+        assert_eq!(decode::<1>(&[]), None);
     }
 }

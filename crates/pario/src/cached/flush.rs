@@ -6,11 +6,15 @@ use std::sync::atomic::Ordering;
 
 use super::agreement::{RankFailure, agree};
 use super::backing_io::{BackingIo, PageSpan};
-use super::io_share::{IoShare, can_access};
+use super::io_share::{CHUNK_PAGES, IoShare, can_access};
+use super::range_to_disk::{DiskRanges as _, RangeToDisk};
 use super::source::{BackingOptions, CachedFileSource};
 use super::write_back::WriteBack;
 use super::{CacheMemory, CachedFile};
 use crate::error::Error;
+
+/// Pages that a flush starts to move to the disk at once: 1 MiB.
+const PIECE_PAGES: usize = 16;
 
 /// Consecutive pages of the file that are written with one call.
 pub struct DirtyRun {
@@ -105,11 +109,15 @@ impl CachedFile {
         };
         let has_written = self.backing.as_ref().is_some_and(|backing| backing.has_written());
         let stored = stored.map(|()| u64::from(has_written));
-        let written = agree(&self.team, &self.path, call, &stored)?;
-        let synced = match &self.backing {
+        // The sync comes when all ranks have written.
+        let written = match self.is_of_first_share(end) {
+            true => stored.map(|written| vec![written]),
+            false => Ok(agree(&self.team, &self.path, call, &stored)?),
+        };
+        let synced = written.and_then(|written| match &self.backing {
             Some(backing) => self.sync_share(backing, written.contains(&1)),
             None => Ok(()),
-        };
+        });
         let synced = match is_new_name && self.team.rank() == self.name_rank() {
             true => synced.and_then(|()| {
                 let synced = self.source.sync_name();
@@ -124,12 +132,21 @@ impl CachedFile {
         Ok(())
     }
 
+    /// Whether rank 0 alone has written to the file since it was opened, as it syncs it.
+    fn is_of_first_share(&self, end: u64) -> bool {
+        let is_whole = matches!(self.memory, CacheMemory::Whole(_));
+        let is_plain = matches!(self.source, CachedFileSource::Plain(_));
+        is_whole && is_plain && end <= CHUNK_PAGES * self.memory.array().page_len()
+    }
+
     fn write_share(&self, backing: &BackingIo, end: u64) -> Result<(), RankFailure> {
         let Some(share) = self.share_of_writing() else { return Ok(()) };
         let dirty = self.memory.dirty(share, end)?;
         // No rank uses the pages, so that the order of mark and write does not matter.
         self.memory.mark(&dirty, false)?;
-        if let Err(why) = self.store(backing, &dirty) {
+        // The sync of a small file does as much by itself.
+        let disk = backing.range_to_disk().filter(|_| !self.is_of_first_share(end));
+        if let Err(why) = self.store(backing, &dirty, disk.as_ref()) {
             self.memory.mark(&dirty, true)?;
             return Err(why);
         }
@@ -160,10 +177,25 @@ impl CachedFile {
         u32::from(self.team.size() > 1 && can_access(&self.team, &self.source, 1))
     }
 
-    fn store(&self, backing: &BackingIo, dirty: &[DirtyRun]) -> Result<(), RankFailure> {
+    /// Writes runs of pages. With a disk to move them to, writes them in pieces that it starts to move
+    /// at once, so that the disk works while the ranks still copy.
+    fn store(
+        &self,
+        backing: &BackingIo,
+        dirty: &[DirtyRun],
+        disk: Option<&RangeToDisk>,
+    ) -> Result<(), RankFailure> {
         for DirtyRun { offset, spans, .. } in dirty {
-            let stored = backing.store(self.memory.array(), spans, *offset);
-            stored.map_err(|why| why.context("cannot write"))?;
+            let mut offset = *offset;
+            for piece in spans.chunks(if disk.is_some() { PIECE_PAGES } else { spans.len() }) {
+                let stored = backing.store(self.memory.array(), piece, offset);
+                stored.map_err(|why| why.context("cannot write"))?;
+                let len = piece.iter().map(|(_, len)| *len as u64).sum();
+                if let Some(disk) = disk {
+                    disk.start(offset, len);
+                }
+                offset += len;
+            }
             self.reached(FlushStep::Wrote);
         }
         Ok(())
@@ -212,7 +244,7 @@ impl CachedFile {
                 return Err(RankFailure::invalid("holds only a part of the file"));
             }
         };
-        self.store(&backing, &all)?;
+        self.store(&backing, &all, backing.range_to_disk().as_ref())?;
         if self.team.rank() == 0 {
             backing.extend_to(end).map_err(|why| why.context("cannot make the file longer"))?;
             // An empty file must become durable, too.

@@ -1,27 +1,31 @@
 //! The memory of closed cached files, kept for the next ones of the job.
 //!
 //! Allocating the memory of a cached file takes many collective rounds, and its pages must be zeroed
-//! and mapped. A job therefore keeps the memory of small files when they are closed, and gives it to
-//! the next file that it fits.
+//! and mapped. A job therefore keeps the memory of closed files, up to a limit, and gives it to the
+//! next file that it fits.
 //!
 //! All ranks have the same list of memories, because they add and remove them only in collective
 //! calls. A rank tells the others in such a call which of them it does not use. Only a memory that no
 //! rank uses is given to a file or freed. Every rank chooses by the same rule, without a round of its
 //! own.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use pario_team::{Team, WeakTeam};
+use pario_team::{Team, WeakTeam, total_memory};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::whole_file_cache::WholeFileCache;
+use super::whole_file_cache::{MemoryState, WholeFileCache};
 use crate::error::Error;
 
-/// The largest file whose memory is kept, and the largest sum of what is kept.
-const POOL_BYTES: u64 = 64 << 20;
+/// The part of a machine's memory that the pool of a job may keep.
+const POOL_PART: u64 = 16;
+/// The bytes that it may keep on any machine.
+const FEWEST_POOL_BYTES: u64 = 64 << 20;
 /// The number of memories that are kept.
 const POOL_LIMIT: usize = 32;
+/// Bits for the number of memories that were added.
+const ADDED_BITS: u32 = 24;
 /// Memory has a multiple of this size, which is that of a huge page.
 const GRANULE_BYTES: u64 = 2 << 20;
 
@@ -36,8 +40,8 @@ struct KeptMemory {
     /// The team to which the memory belongs.
     team: Option<WeakTeam>,
     memories: Vec<Arc<PooledMemory>>,
-    /// The number of memories that were added in the life of the team.
-    added: u32,
+    /// The number of memories that were added in the life of the team, in its lowest bits.
+    added: u64,
 }
 
 struct PooledMemory {
@@ -48,6 +52,8 @@ struct PooledMemory {
     touched_bytes: AtomicU64,
     /// Whether the memory was taken at once when it was allocated.
     is_prefaulted: bool,
+    /// Whether all of it is mapped into this process.
+    is_ready: AtomicBool,
 }
 
 /// The memory of a file. Dropping it returns the memory to the pool, or frees it.
@@ -80,7 +86,8 @@ impl MemoryPool {
 }
 
 impl PoolCall<'_> {
-    /// The memories that this rank does not use, as bits, and how many were added.
+    /// The memories that this rank does not use, as bits; how many were added; and how much this
+    /// machine may keep.
     pub fn number(&self) -> u64 {
         let bits = self
             .kept
@@ -88,7 +95,8 @@ impl PoolCall<'_> {
             .iter()
             .enumerate()
             .map(|(index, memory)| u64::from(!memory.is_used.load(Ordering::Acquire)) << index);
-        u64::from(self.kept.added) << POOL_LIMIT | bits.sum::<u64>()
+        let bits = self.kept.added << POOL_LIMIT | bits.sum::<u64>();
+        u64::from(machine_limit().ilog2()) << (POOL_LIMIT as u32 + ADDED_BITS) | bits
     }
 
     /// Chooses or allocates memory for this many bytes, which is taken at once if the caller wants
@@ -103,7 +111,9 @@ impl PoolCall<'_> {
         prefault: bool,
     ) -> Result<MemoryLease, Error> {
         let kept = &mut *self.kept;
-        let added = |number: &u64| u32::try_from(number >> POOL_LIMIT).unwrap_or(u32::MAX);
+        let added = |number: &u64| number >> POOL_LIMIT & ((1 << ADDED_BITS) - 1);
+        let limit = |number: &u64| 1 << (number >> (POOL_LIMIT as u32 + ADDED_BITS)).min(63);
+        let limit = numbers.iter().map(limit).min().unwrap_or(0);
         let most = numbers.iter().map(added).max().unwrap_or(0);
         if numbers.iter().any(|number| added(number) != most) {
             // A rank has joined the job again and knows no memories: all begin again.
@@ -124,7 +134,7 @@ impl PoolCall<'_> {
             return Ok(MemoryLease { memory: memory.clone() });
         }
         let room = bytes.max(1).next_multiple_of(GRANULE_BYTES);
-        let is_kept = room <= POOL_BYTES && kept.make_space(room, is_free);
+        let is_kept = room <= limit && kept.make_space(room, limit, is_free);
         let cache = WholeFileCache::new(team, path, if is_kept { room } else { bytes })?;
         if prefault {
             cache.array().prefault()?;
@@ -134,9 +144,10 @@ impl PoolCall<'_> {
             is_used: AtomicBool::new(true),
             touched_bytes: AtomicU64::new(0),
             is_prefaulted: prefault,
+            is_ready: AtomicBool::new(prefault),
         });
         if is_kept {
-            kept.added += 1;
+            kept.added = (kept.added + 1) & ((1 << ADDED_BITS) - 1);
             kept.memories.push(memory.clone());
         }
         Ok(MemoryLease { memory })
@@ -144,13 +155,13 @@ impl PoolCall<'_> {
 }
 
 impl KeptMemory {
-    /// Frees the oldest unused memories until this many bytes can be added. Returns whether they
-    /// can.
-    fn make_space(&mut self, bytes: u64, is_free: impl Fn(usize) -> bool) -> bool {
+    /// Frees the oldest unused memories until this many bytes can be added within the limit. Returns
+    /// whether they can.
+    fn make_space(&mut self, bytes: u64, limit: u64, is_free: impl Fn(usize) -> bool) -> bool {
         let mut is_free: Vec<bool> = (0..self.memories.len()).map(is_free).collect();
         loop {
             let all: u64 = self.memories.iter().map(|memory| memory.cache.len()).sum();
-            if all + bytes <= POOL_BYTES && self.memories.len() < POOL_LIMIT {
+            if all + bytes <= limit && self.memories.len() < POOL_LIMIT {
                 return true;
             }
             let Some(index) = is_free.iter().position(|is_free| *is_free) else { return false };
@@ -160,7 +171,36 @@ impl KeptMemory {
     }
 }
 
+/// The bytes that the pool may keep on this machine. Ranks compare its logarithm.
+fn machine_limit() -> u64 {
+    static LIMIT: OnceLock<u64> = OnceLock::new();
+    let part = || total_memory().map_or(0, |bytes| bytes / POOL_PART);
+    *LIMIT.get_or_init(|| part().max(FEWEST_POOL_BYTES))
+}
+
 impl MemoryLease {
+    /// Prepares the memory for a file of a length that is read from a byte on: zeroes what an earlier
+    /// file has left there, or leaves that to the ranks that read. Collective.
+    pub fn prepare(&self, team: &Team, needed: u64, len: u64) -> Result<MemoryState, Error> {
+        let old_bytes = self.memory.touched_bytes.load(Ordering::Acquire);
+        let is_whole_read = needed == 0 && len > 0;
+        let is_one_machine = (0..team.size()).all(|rank| team.is_near(rank));
+        if is_whole_read && old_bytes > 0 && is_one_machine {
+            self.touch(len);
+            return Ok(MemoryState { is_provided: true, old_bytes });
+        }
+        // Pages that the open reads need no cleaning.
+        self.clean(if is_whole_read { len } else { 0 });
+        self.touch(len);
+        let is_provided =
+            old_bytes > 0 || self.is_prefaulted() || (is_whole_read && self.cache().prefault_own());
+        if len > 0 && (old_bytes > 0 || is_whole_read) {
+            // A rank reads into the memory of others, which must be clean and provided.
+            team.barrier()?;
+        }
+        Ok(MemoryState { is_provided, old_bytes: 0 })
+    }
+
     /// Makes this rank's pages from a byte on, and its flags, zero again where an earlier file has
     /// used them. Returns whether there were any.
     pub fn clean(&self, from: u64) -> bool {
@@ -169,6 +209,13 @@ impl MemoryLease {
             self.cache().clean(from, touched);
         }
         touched > 0
+    }
+
+    /// Maps all pages into this process, if that has not been done.
+    pub fn make_ready(&self) {
+        if !self.memory.is_ready.swap(true, Ordering::Relaxed) {
+            self.cache().array().make_ready();
+        }
     }
 
     /// Notes that the file may use this many bytes.

@@ -195,7 +195,7 @@ impl CachedFile {
             let larger = pool.lease(&self.team, &self.path, &numbers, bytes, prefault)?;
             let was_used = larger.clean(0);
             larger.touch(bytes);
-            if was_used {
+            if was_used && end > 0 {
                 // Ranks copy into the memory of others, which must be clean by then.
                 self.team.barrier()?;
             }

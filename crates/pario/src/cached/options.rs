@@ -9,13 +9,14 @@ use pario_proto::Access;
 use pario_team::Team;
 use rustix::io::Errno;
 
-use super::agreement::{RankFailure, agree};
+use super::agreement::{RankFailure, agree, agree_on};
 use super::backing_io::{BackingIo, IoCounters};
 use super::file_end::FileEnd;
 use super::flush::FlushStep;
 use super::io_share::{IoShare, can_access};
 use super::page_cache::PageCache;
 use super::source::{BackingFile, BackingOptions, CachedFileSource};
+use super::whole_file_cache::MemoryState;
 use super::write_back::WriteBackRule;
 use super::{CacheMemory, CachedFile};
 use crate::error::Error;
@@ -188,7 +189,7 @@ impl CachedOptions {
 
     /// Write-back: how long no rank must have written to a page before it goes to the file in the
     /// background, so that flush and close have to write the rest only. The default is 10 ms, for
-    /// files for which 8 MiB or more are reserved. `None`: only flush and close write to the file,
+    /// files for which 32 MiB or more are reserved. `None`: only flush and close write to the file,
     /// and a crash before them leaves it as it was.
     ///
     /// A file that is [replaced](Self::replace) or has [little memory](Self::memory) has no
@@ -246,19 +247,32 @@ impl CachedOptions {
         };
         let call = format!("open of {path} {settings}");
         let pool = job.memory_pool().begin(team);
-        let checked = source.as_ref().map(|_| pool.number()).map_err(Clone::clone);
-        let numbers = agree(team, &path, &call, &checked)?;
-        let source = source.unwrap_or(given);
         let counters = Arc::new(IoCounters::default());
 
-        // Rank 0 creates and empties the file before the others open it.
-        let first = (team.rank() == 0).then(|| settings.open_first(&source));
-        let result = match &first {
+        // Rank 0 creates and empties the file after the ranks have agreed and before the others open
+        // it. An open that changes nothing comes first, which saves a round.
+        let open_first =
+            |source: &CachedFileSource| (team.rank() == 0).then(|| settings.open_first(source));
+        let len_of = |first: &Option<Result<OpenedFirst, RankFailure>>| match first {
             Some(Ok(opened)) => Ok(opened.len),
             Some(Err(why)) => Err(why.clone()),
             None => Ok(0),
         };
-        let len = agree(team, &path, &call, &result)?[0];
+        let is_early = !settings.can_change();
+        let early = source.as_ref().ok().filter(|_| is_early).and_then(open_first);
+        let checked = source.as_ref().map(drop).map_err(Clone::clone);
+        let checked = checked.and_then(|()| Ok([pool.number(), len_of(&early)?]));
+        let agreed = agree_on(team, &path, &call, &checked)?;
+        let numbers: Vec<u64> = agreed.iter().map(|[number, _]| *number).collect();
+        let source = source.unwrap_or(given);
+        let (first, len) = match is_early {
+            true => (early, agreed[0][1]),
+            false => {
+                let first = open_first(&source);
+                let len = agree(team, &path, &call, &len_of(&first))?[0];
+                (first, len)
+            }
+        };
 
         let reading = IoShare::of_team(team, &source, settings.readers);
         let writing = IoShare::of_team(team, &source, settings.writers);
@@ -280,38 +294,29 @@ impl CachedOptions {
         let backing = backing.map_err(|why| why.context("cannot open it"));
 
         let needed = settings.first_needed(len);
-        let (memory, end, is_provided) = match settings.memory.filter(|_| is_partial) {
+        let (memory, end, state) = match settings.memory.filter(|_| is_partial) {
             Some(bytes) => {
-                let end = FileEnd::new(team, len)?;
-                (CacheMemory::Pages(PageCache::new(team, bytes)?), end, false)
+                let pages = CacheMemory::Pages(PageCache::new(team, bytes)?);
+                (pages, FileEnd::new(team, len)?, MemoryState::default())
             }
             None => {
                 let lease = pool.lease(team, &path, &numbers, len, settings.prefault)?;
-                // Pages that the open reads need no cleaning.
-                let was_used = lease.clean(if needed == 0 { len } else { 0 });
-                let is_read = needed == 0 && len > 0;
-                let is_provided =
-                    was_used || lease.is_prefaulted() || (is_read && lease.cache().prefault_own());
-                if was_used || is_read {
-                    // A rank reads into the memory of others, which must be clean and provided.
-                    team.barrier()?;
-                }
-                lease.touch(len);
+                let state = lease.prepare(team, needed, len)?;
                 let end = lease.cache().end(len)?;
-                (CacheMemory::Whole(lease), end, is_provided)
+                (CacheMemory::Whole(lease), end, state)
             }
         };
         let loaded = match (&backing, reading, &memory) {
             (Ok(Some(backing)), Some(share), CacheMemory::Whole(whole)) => whole
                 .cache()
-                .load(backing, share, needed..len, is_provided)
+                .load(backing, share, needed..len, state)
                 .and_then(|()| whole.cache().fence().map_err(RankFailure::from)),
             (Err(why), _, _) => Err(why.clone()),
             _ => Ok(()),
         };
         agree(team, &path, &call, &loaded.map(|()| 0))?;
         if let (CacheMemory::Whole(whole), true) = (&memory, settings.prefault) {
-            whole.cache().array().make_ready();
+            whole.make_ready();
         }
         let backing = backing.ok().flatten().filter(|_| settings.write || is_partial);
         if let Some(backing) = backing.as_ref().filter(|_| is_emptied || is_created) {
@@ -426,6 +431,11 @@ impl OpenSettings {
             file.set_len(0).map_err(|why| why.context("cannot empty it"))?;
         }
         Ok(OpenedFirst { file, len: 0, is_emptied: len > 0, is_created })
+    }
+
+    /// Whether the open may create or empty the file.
+    fn can_change(&self) -> bool {
+        self.create || self.create_new || (self.is_emptied() && self.write)
     }
 
     fn open_again(&self, source: &CachedFileSource) -> Result<BackingFile, RankFailure> {

@@ -36,6 +36,15 @@ pub struct WholeFileCache {
     end_lock: Mutexes,
 }
 
+/// What an open finds in the memory for a file that it reads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MemoryState {
+    /// Whether the system has provided the memory already.
+    pub is_provided: bool,
+    /// Bytes from the first one on in which an earlier file may have left something.
+    pub old_bytes: u64,
+}
+
 /// What the write-back finds in a chunk.
 pub struct QuietPages {
     /// The runs of pages to write.
@@ -115,12 +124,13 @@ impl WholeFileCache {
     }
 
     /// Reads this rank's share of some bytes of the file; directly if the memory is provided already.
+    /// Behind them it zeroes what an earlier file has left.
     pub fn load(
         &self,
         backing: &BackingIo,
         share: IoShare,
         bytes: Range<u64>,
-        is_prefaulted: bool,
+        state: MemoryState,
     ) -> Result<(), RankFailure> {
         let page = self.data.page_len();
         let Range { start: from, end: len } = bytes;
@@ -128,7 +138,7 @@ impl WholeFileCache {
             let offset = (chunk.start * page).max(from / page * page);
             let end = (chunk.end * page).min(len);
             let wanted = end - offset;
-            let done = match is_prefaulted {
+            let done = match state.is_provided {
                 true => backing.load(&self.data, &self.spans(offset, end), offset),
                 false => backing.load_new(&self.data, offset..end),
             };
@@ -138,6 +148,24 @@ impl WholeFileCache {
                 return Err(RankFailure::new(rustix::io::Errno::IO, what));
             }
             self.set_flags(chunk.start, chunk.end - chunk.start, HAS_CONTENT)?;
+        }
+        self.zero_share(share, len..state.old_bytes)
+    }
+
+    /// Zeroes this rank's share of some bytes, and the flags of the pages that begin in them.
+    fn zero_share(&self, share: IoShare, bytes: Range<u64>) -> Result<(), RankFailure> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let page = self.data.page_len();
+        let zeros = vec![0; usize::try_from(page).unwrap_or(0)];
+        for chunk in share.chunks(bytes.start / page, bytes.end.div_ceil(page)) {
+            let (start, end) = (chunk.start * page, (chunk.end * page).min(self.len()));
+            for (first, len) in self.spans(start.max(bytes.start), end) {
+                self.data.put(&zeros[..len], first).map_err(Error::from)?;
+            }
+            let first = start.max(bytes.start).div_ceil(page);
+            self.set_flags(first, chunk.end.saturating_sub(first), 0)?;
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ use super::backing_io::BackingIo;
 use super::file_end::FileEnd;
 use super::flush::FlushStep;
 use super::io_share::IoShare;
-use super::range_to_disk::RangeToDisk;
+use super::range_to_disk::{DiskStream, RangeToDisk};
 use super::whole_file_cache::WholeFileCache;
 use crate::error::Error;
 
@@ -27,11 +27,8 @@ use crate::error::Error;
 const WRITE_BACK_AGE: Duration = Duration::from_millis(10);
 /// The pause of a thread grows to this many ages while it finds nothing to do.
 const LONGEST_PAUSE_AGES: u32 = 16;
-/// Bytes that a thread has under way to the disk at once.
-const UNDER_WAY_BYTES: u64 = 16 << 20;
-/// A file for which less is reserved is written by its flush alone, which takes no longer than it
-/// would take to start a thread.
-const WRITE_BACK_FROM_BYTES: u64 = 8 << 20;
+/// A file for which less is reserved is written by its flush alone, which takes a few milliseconds.
+const WRITE_BACK_FROM_BYTES: u64 = 32 << 20;
 
 /// Whether a file has a write-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,10 +154,10 @@ impl Drop for WriteBack {
 impl WriteBackState {
     fn run(&self) {
         block_signals();
-        let disk = self.task.lock().backing.range_to_disk();
+        let mut disk = self.task.lock().backing.range_to_disk().map(DiskStream::new);
         let mut pause_ages = 1;
         while self.wait(self.age * pause_ages) {
-            pause_ages = match self.write_quiet_pages(disk.as_ref()) {
+            pause_ages = match self.write_quiet_pages(disk.as_mut()) {
                 true => 1,
                 false => (pause_ages * 2).min(LONGEST_PAUSE_AGES),
             };
@@ -185,8 +182,8 @@ impl WriteBackState {
 
     /// Writes the quiet pages, chunk by chunk. Returns whether there were any, or some that are about
     /// to become quiet.
-    fn write_quiet_pages(&self, disk: Option<&RangeToDisk>) -> bool {
-        let (mut next, mut has_found, mut under_way) = (0, false, Vec::new());
+    fn write_quiet_pages(&self, mut disk: Option<&mut DiskStream<RangeToDisk>>) -> bool {
+        let (mut next, mut has_found) = (0, false);
         while !self.is_stopped() {
             let mut task = self.task.lock();
             let Some(chunk) = task.chunk_from(next) else { break };
@@ -195,8 +192,11 @@ impl WriteBackState {
                 Ok(written) => {
                     has_found |= written.is_dirty;
                     drop(task);
-                    if let Some(disk) = disk {
-                        self.move_to_disk(disk, written.runs, &mut under_way);
+                    // A flush does not wait for the disk here.
+                    for (offset, len) in written.runs {
+                        if let Some(disk) = &mut disk {
+                            disk.push(offset, len, || self.is_stopped());
+                        }
                     }
                 }
                 Err(why) => {
@@ -209,27 +209,6 @@ impl WriteBackState {
             }
         }
         has_found
-    }
-
-    /// Starts to move written bytes to the disk, and waits for earlier ones if too many are under
-    /// way. A flush does not wait for this.
-    fn move_to_disk(
-        &self,
-        disk: &RangeToDisk,
-        runs: Vec<(u64, u64)>,
-        under_way: &mut Vec<(u64, u64)>,
-    ) {
-        for (offset, len) in runs {
-            disk.start(offset, len);
-            under_way.push((offset, len));
-        }
-        if under_way.iter().map(|(_, len)| len).sum::<u64>() > UNDER_WAY_BYTES {
-            for (offset, len) in under_way.drain(..) {
-                if !self.is_stopped() {
-                    disk.wait(offset, len);
-                }
-            }
-        }
     }
 }
 

@@ -55,6 +55,30 @@ fn small_files_one_after_the_other_use_the_same_memory() {
     assert_eq!(objects(), BTreeSet::new(), "nothing is left");
 }
 
+/// Unwritten memory costs nothing, so that this test needs little of it.
+#[test]
+fn large_files_one_after_the_other_use_the_same_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = Job::new(&new_job(), 1, 0).unwrap();
+    let len = pario_team::total_memory().unwrap() / 40;
+    let write = |number: u64| {
+        let mut file = job.cache_with(dir.path().join(number.to_string()), &options()).unwrap();
+        file.reserve(len).unwrap();
+        file.write_at(&bytes(number, 1000), 50_000).unwrap();
+        file.close().unwrap();
+    };
+    write(0);
+    let at_first = objects();
+    (1..5).for_each(write);
+    assert_eq!(objects(), at_first);
+    // More than the pool may keep is freed at once.
+    let mut file = job.cache_with(dir.path().join("larger"), &options()).unwrap();
+    file.reserve(5 * len).unwrap();
+    assert_ne!(objects(), at_first);
+    drop(file);
+    assert_eq!(objects(), at_first);
+}
+
 /// Writes some bytes of a new file, and checks what all of it is.
 fn write_a_part(job: &Job, path: &Path, seed: u64, len: usize, part: std::ops::Range<usize>) {
     let mut file = job.cache_with(path, &options()).unwrap();
@@ -92,6 +116,70 @@ proptest! {
                 let part = one.min(other)..one.max(other).max(one.min(other) + 1);
                 let path = dir.path().join(number.to_string());
                 write_a_part(&job, &path, number as u64, *len, part);
+            }
+        });
+    }
+}
+
+/// A file that the ranks read, extend and flush, or drop.
+#[derive(Clone, Debug)]
+struct ReadFile {
+    len: usize,
+    room: usize,
+    is_dropped: bool,
+}
+
+fn read_file() -> impl Strategy<Value = ReadFile> {
+    (1..3_000_000_usize, 1..2_000_000_usize, any::<bool>())
+        .prop_map(|(len, more, is_dropped)| ReadFile { len, room: len + more, is_dropped })
+}
+
+/// Opens an existing file, and checks its bytes and those behind them; then changes all of it and
+/// drops it, or changes its last byte and flushes it.
+fn extend_a_file(job: &Job, path: &Path, seed: u64, file: &ReadFile) {
+    let mut cached = job.cache_with(path, &CachedOptions::new().read(true).write(true)).unwrap();
+    cached.reserve(file.room as u64).unwrap();
+    if job.rank() == 1 {
+        cached.write_at(&[7], file.room as u64 - 1).unwrap();
+    }
+    job.barrier().unwrap();
+    let mut expected = bytes(seed, file.len);
+    expected.resize(file.room - 1, 0);
+    expected.push(7);
+    let mut got = vec![1; file.room];
+    cached.read_exact_at(&mut got, 0).unwrap();
+    assert!(got == expected, "{seed}: {file:?}");
+    job.barrier().unwrap();
+    if file.is_dropped {
+        cached.write_at(&got, 0).unwrap();
+        job.barrier().unwrap();
+    } else {
+        cached.flush().unwrap();
+        // Only the last page has changed.
+        assert!(cached.statistics().written_bytes <= 65_536, "{seed}: {file:?}");
+        cached.close().unwrap();
+        assert!(fs::read(path).unwrap() == expected, "{seed}: {file:?}");
+    }
+    job.barrier().unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// A file that is read into memory which an earlier one has used has its own bytes, zeros behind
+    /// them, and no changed pages.
+    #[test]
+    fn a_file_in_used_memory_is_its_own(
+        files in prop::collection::vec(read_file(), 2..10),
+        distribution in 0..EVERY_DISTRIBUTION.len(),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        for (number, file) in files.iter().enumerate() {
+            fs::write(dir.path().join(number.to_string()), bytes(number as u64, file.len)).unwrap();
+        }
+        spread(3, EVERY_DISTRIBUTION[distribution], |job| {
+            for (number, file) in files.iter().enumerate() {
+                extend_a_file(&job, &dir.path().join(number.to_string()), number as u64, file);
             }
         });
     }
