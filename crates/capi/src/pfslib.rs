@@ -307,7 +307,7 @@ fn check_all(moved: c_long, wanted: i64) -> CallResult<()> {
 /// Starts a request. On a plain descriptor it is complete at once.
 fn start(fd: c_int, pieces: CallResult<CallerBuffers>, is_write: bool) -> CallResult<c_long> {
     let slot = requests::reserve().map_err(|failed| shared_io::fail_start(fd, failed))?;
-    requests::start(slot, fd, || {
+    requests::start(slot, fd, |id| {
         let Some(open) = descriptors::find(fd)? else {
             let mut pieces = pieces?;
             let moved = if is_write {
@@ -324,13 +324,16 @@ fn start(fd: c_int, pieces: CallResult<CallerBuffers>, is_write: bool) -> CallRe
                     }
                 })
             };
-            return plain_files::with_pfslib_errno(moved).map(|_| StartedIo::Over(Ok(())));
+            let moved = plain_files::with_pfslib_errno(moved);
+            return moved.map(|_| (StartedIo::Over(Ok(())), None));
         };
-        if is_write {
-            shared_io::start_write(&open, pieces)
-        } else {
-            shared_io::start_read(&open, pieces)
-        }
+        let len = pieces.as_ref().map_or(0, CallerBuffers::len) as u64;
+        let started = match is_write {
+            true => shared_io::start_write(&open, pieces),
+            false => shared_io::start_read(&open, pieces),
+        }?;
+        let shown = open.file()?.show_request(id.unsigned_abs(), is_write, len);
+        Ok((started, shown))
     })
 }
 
