@@ -652,7 +652,7 @@ impl Inner {
     }
 
     /// Shows the pointer of this rank in `pario status`, if only this process knows it.
-    fn show_pointer(&self, state: &State) {
+    fn show_pointer(&self, state: &SharedFileState) {
         let axes = state.mode.axes();
         self.coordination.show_pointer(match (axes.pointer, axes.view) {
             (Pointer::Private, View::Whole) => Some(state.pointer),
