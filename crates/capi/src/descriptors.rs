@@ -16,7 +16,7 @@ use parking_lot::{Mutex, RwLock};
 use rustix::fs::{Mode, OFlags};
 
 use crate::errors::{CallResult, EPFSLBADF, EPFSLMFILE, ErrnoContext, ErrnoError, IntoCallResult};
-use crate::{process, record_locks};
+use crate::{misdirected_calls, process, record_locks};
 
 /// An open shared file.
 #[derive(Debug)]
@@ -145,6 +145,17 @@ pub fn require(fd: c_int) -> CallResult<Arc<DescriptorEntry>> {
     })
 }
 
+/// Returns the open shared files and directories, each once.
+pub fn open_files() -> Vec<Arc<DescriptorEntry>> {
+    let mut files: Vec<Arc<DescriptorEntry>> = Vec::new();
+    for open in FILES.lock().iter().flat_map(HashMap::values) {
+        if !files.iter().any(|known| Arc::ptr_eq(known, open)) {
+            files.push(open.clone());
+        }
+    }
+    files
+}
+
 /// Closes the shared file of a descriptor. Returns false if it is not one.
 pub fn close(fd: c_int) -> CallResult<bool> {
     if is_shared(fd) && process::check_fork().is_err() {
@@ -167,7 +178,7 @@ pub fn close(fd: c_int) -> CallResult<bool> {
     let file = open.take()?;
     FILES.lock().as_mut().and_then(|files| files.remove(&fd));
     record_locks::release_all(&file);
-    let closed = file.close().in_call(ErrnoContext::Other);
+    let closed = misdirected_calls::while_waiting(|| file.close()).in_call(ErrnoContext::Other);
     set_shared(fd, false);
     close_placeholder(fd);
     closed.map(|()| true)

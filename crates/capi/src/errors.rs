@@ -115,6 +115,11 @@ impl ErrnoError {
         Self { number: errno_of(error, kind), text: error.to_string() }
     }
 
+    /// Returns whether a number is no descriptor, or one that does not permit the call.
+    pub fn is_bad_descriptor(&self) -> bool {
+        matches!(self.number, EPFSLBADF | libc::EBADF)
+    }
+
     /// Returns the cause, or the text of the number if there is none.
     pub fn cause(&self) -> Cow<'_, str> {
         match self.text.as_str() {
@@ -211,7 +216,7 @@ fn errno_of_failure(failure: &Failure, kind: ErrnoContext) -> c_int {
         | Failure::Revoked { .. }
         | Failure::GrantExpired { .. }
         | Failure::Refused { .. } => EPFSLAUTH,
-        Failure::StaleHandle { .. } => EPFSLBADFH,
+        Failure::StaleHandle { .. } | Failure::AccessReset => EPFSLBADFH,
         Failure::Deadlock { .. } => libc::EDEADLK,
         Failure::TooManyLocks { .. } => libc::ENOLCK,
         Failure::LimitReached { .. } => libc::EDQUOT,
@@ -223,7 +228,8 @@ fn errno_of_failure(failure: &Failure, kind: ErrnoContext) -> c_int {
         Failure::Invalid(_)
         | Failure::Layout { .. }
         | Failure::WrongKind { .. }
-        | Failure::RankInUse { .. } => EPFSLINVAL,
+        | Failure::RankInUse { .. }
+        | Failure::RankHeld { .. } => EPFSLINVAL,
         Failure::IntoItself { .. } => libc::EINVAL,
         Failure::Root => libc::EBUSY,
         Failure::Collective { error, .. } => errno_of_collective(error, kind),

@@ -8,7 +8,7 @@ use pario::memory::{Number, Reduction};
 
 use crate::boundary::exit_on_error;
 use crate::errors::{CallResult, ErrnoContext, ErrnoError, IntoCallResult};
-use crate::{process, team};
+use crate::{misdirected_calls, process, team};
 
 /// Returns the rank of this process.
 #[unsafe(no_mangle)]
@@ -28,7 +28,10 @@ pub extern "C" fn numnodes() -> c_long {
 pub extern "C" fn gsync() {
     exit_on_error("gsync", || match team::joined() {
         Some(team) => team::team_result(team.barrier()),
-        None => process::current()?.files.barrier().in_call(ErrnoContext::Other),
+        None => {
+            let files = process::current()?.files.clone();
+            misdirected_calls::while_waiting(|| files.barrier()).in_call(ErrnoContext::Other)
+        }
     });
 }
 

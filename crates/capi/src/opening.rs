@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use libc::{c_char, c_int, mode_t};
 use pario::{
-    Cluster, Error, Failure, FileKind, FilePath, JobFiles, Mode, SharedFile, SharedOpenOptions,
+    Cluster, Error, Failure, FileKind, FilePath, Job, JobFiles, Mode, SharedFile, SharedOpenOptions,
 };
 
 use crate::descriptors::{self, DescriptorEntry, FileHandle};
 use crate::errors::{CallResult, EPFSLNDELAY, ErrnoContext, ErrnoError, IntoCallResult};
 use crate::names::{self, NameTarget};
-use crate::{process, striping};
+use crate::{misdirected_calls, process, striping};
 
 /// Implements `open` and `openat`: a plain file, or a shared file of this process until all set a
 /// mode. A shared directory is opened for calls that take its descriptor.
@@ -131,20 +131,41 @@ pub unsafe fn open_subgroup(
 ) -> CallResult<c_int> {
     // SAFETY: the caller guarantees it.
     let name = unsafe { names::from_c(name) };
-    let (Ok(size_known), Ok(rank_known)) = (u32::try_from(size), u32::try_from(rank)) else {
-        return Err(ErrnoError::invalid(format!(
-            "process {rank} of {size}: neither number may be negative"
-        )));
+    let process = process::current()?;
+    let checked = checked_member(size, rank).and_then(|member| Ok((member, names::path(&name?)?)));
+    let ((known_size, known_rank), path) = match checked {
+        // The other processes are all those of the job. Otherwise they cannot be told.
+        Err(_) if is_collective && is_whole_job(process.job(), size, rank) => {
+            or_fail_open(&process.files, checked)?
+        }
+        checked => checked?,
     };
-    // Without a name, the processes that share the file cannot be told.
-    let path = names::path(&name?)?;
-    let files = process::current()?.subgroup_files(&path, size_known, rank_known)?;
+    let files = process.subgroup_files(&path, known_size, known_rank)?;
     if !is_collective {
         return open_shared(path, flags, mode, files, Mode::Unix, true);
     }
     let checked = checked_arguments(Ok(path.clone()), flags, io_mode);
     let (_, io_mode) = or_fail_open(&files, checked)?;
     open_shared(path, flags, mode, files, io_mode, false)
+}
+
+/// Returns the numbers of a process among those that open a file.
+fn checked_member(size: c_int, rank: c_int) -> CallResult<(u32, u32)> {
+    match (u32::try_from(size), u32::try_from(rank)) {
+        (Ok(size), Ok(rank)) if rank < size => Ok((size, rank)),
+        _ => Err(ErrnoError::invalid(format!(
+            "process {rank} of {size}: the size must be at least 1, and the rank from 0 to size - 1"
+        ))),
+    }
+}
+
+/// Whether numbers, of which one may be wrong, are those of this process in its job.
+fn is_whole_job(job: &Job, size: c_int, rank: c_int) -> bool {
+    let is = |given: c_int, own: u32| u32::try_from(given) == Ok(own);
+    match checked_member(size, rank) {
+        Ok(_) => is(size, job.size()) && is(rank, job.rank()),
+        Err(_) => is(size, job.size()) || is(rank, job.rank()),
+    }
 }
 
 /// Returns the mode with a number.
@@ -202,7 +223,7 @@ fn open_shared(
             }
             // The first open of the job counts.
             true => options.open_first_of_by(&files, &path, open_alone),
-            false => options.open(&path),
+            false => misdirected_calls::while_waiting(|| options.open(&path)),
         }
     };
     let file = open();

@@ -1,11 +1,15 @@
 //! The calls of `pfslib.h`, each in two forms.
 
+use std::sync::Arc;
+
 use libc::{c_char, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t};
+use pario::CallKind;
 
 use crate::boundary::{exit_on_error, return_errno};
 use crate::buffers::CallerBuffers;
-use crate::descriptors;
+use crate::descriptors::{self, FileHandle};
 use crate::errors::{self, CallResult, EPFSLNBYTES, ErrnoContext, ErrnoError, IntoCallResult};
+use crate::misdirected_calls::{self, Misdirection};
 use crate::requests::{self, StartedIo};
 use crate::{names, opening, plain_files, process, shared_io};
 
@@ -177,7 +181,9 @@ pub extern "C" fn pfslib_close(fd: c_int) -> c_int {
             return Ok(0);
         }
         // SAFETY: the descriptor belongs to the caller.
-        plain_files::with_pfslib_errno(plain_files::check_int(unsafe { libc::close(fd) }))
+        let closed = plain_files::check_int(unsafe { libc::close(fd) });
+        let closed = plain_files::with_pfslib_errno(closed);
+        misdirected_calls::or_fail(fd, (CallKind::Close, Misdirection::System), closed)
     })
 }
 
@@ -191,7 +197,8 @@ pub extern "C" fn pfslib_lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t
         // SAFETY: the call takes no memory.
         let at = unsafe { libc::lseek(fd, offset, whence) };
         if at < 0 {
-            plain_files::with_pfslib_errno(Err(ErrnoError::last_os_error()))
+            let failed = plain_files::with_pfslib_errno(Err(ErrnoError::last_os_error()));
+            misdirected_calls::or_fail(fd, (CallKind::Seek, Misdirection::System), failed)
         } else {
             Ok(at)
         }
@@ -260,7 +267,8 @@ unsafe fn transfer_one(
         drop(pieces?);
         // SAFETY: the caller guarantees that many bytes.
         let moved = unsafe { plain_files::transfer(fd, memory, len as usize, is_write) };
-        return plain_files::with_pfslib_errno(moved).and_then(long);
+        let moved = plain_files::with_pfslib_errno(moved).and_then(long);
+        return misdirected_calls::or_fail(fd, (CallKind::Transfer, Misdirection::Waiting), moved);
     };
     let pieces = requests::check_limit().and(pieces);
     let moved =
@@ -280,7 +288,8 @@ unsafe fn transfer_vectored(
         drop(pieces?);
         // SAFETY: as above.
         let moved = unsafe { plain_files::transfer_vectored(fd, list, count, is_write) };
-        return plain_files::with_pfslib_errno(moved).and_then(long);
+        let moved = plain_files::with_pfslib_errno(moved).and_then(long);
+        return misdirected_calls::or_fail(fd, (CallKind::Transfer, Misdirection::Waiting), moved);
     };
     let pieces = requests::check_limit().and(pieces);
     let moved =
@@ -325,6 +334,8 @@ fn start(fd: c_int, pieces: CallResult<CallerBuffers>, is_write: bool) -> CallRe
                 })
             };
             let moved = plain_files::with_pfslib_errno(moved);
+            let moved =
+                misdirected_calls::or_fail(fd, (CallKind::Transfer, Misdirection::Started), moved);
             return moved.map(|_| (StartedIo::Over(Ok(())), None));
         };
         let len = pieces.as_ref().map_or(0, CallerBuffers::len) as u64;
@@ -351,10 +362,21 @@ fn iomode_of(fd: c_int) -> CallResult<c_long> {
 }
 
 fn set_iomode(fd: c_int, io_mode: c_int) -> CallResult<c_long> {
-    let open = descriptors::require(fd)?;
+    let open = descriptors::require(fd).inspect_err(|failed| {
+        if failed.is_bad_descriptor() {
+            misdirected_calls::fail(CallKind::SetMode, Misdirection::Waiting, &failed.cause());
+        }
+    })?;
     let io_mode =
         opening::mode_of(io_mode).inspect_err(|failed| shared_io::fail_set_mode(&open, failed))?;
-    shared_io::set_mode(&open, io_mode)?;
+    let FileHandle { file, is_single } = open.handle()?;
+    // The last user of a file closes it.
+    let file = Arc::as_ptr(&file);
+    let set_mode = || shared_io::set_mode(&open, io_mode);
+    match is_single {
+        true => misdirected_calls::while_waiting(set_mode),
+        false => misdirected_calls::while_waiting_at(file, set_mode),
+    }?;
     Ok(0)
 }
 

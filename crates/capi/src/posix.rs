@@ -2,13 +2,18 @@
 //! library put them in the place of the system's.
 
 use libc::{c_char, c_int, c_long, c_void, iovec, off_t, size_t, ssize_t};
+use pario::CallKind;
 
 use crate::boundary::return_errno;
 use crate::buffers::CallerBuffers;
 use crate::descriptors::{self, DescriptorEntry};
 use crate::errors::{CallResult, EPFSLNDELAY, ErrnoContext, ErrnoError, IntoCallResult};
+use crate::misdirected_calls::{self, Misdirection};
 use crate::names::{NameMatch, NameRule};
 use crate::{file_status, plain_files, record_locks, shared_io, striping};
+
+/// A transfer by a call of the system, for a number that is no descriptor.
+const TRANSFER: (CallKind, Misdirection) = (CallKind::Transfer, Misdirection::System);
 
 /// Returns whether a descriptor is that of a shared file.
 #[unsafe(no_mangle)]
@@ -62,7 +67,10 @@ pub unsafe extern "C" fn pario_read(fd: c_int, buffer: *mut c_void, bytes: size_
             shared_io::read(&open, to).and_then(size)
         }
         // SAFETY: the caller guarantees it.
-        None => unsafe { plain_files::transfer(fd, buffer, bytes, false) }.and_then(size),
+        None => misdirected_calls::or_fail(fd, TRANSFER, unsafe {
+            plain_files::transfer(fd, buffer, bytes, false)
+        })
+        .and_then(size),
     })
 }
 
@@ -80,7 +88,10 @@ pub unsafe extern "C" fn pario_write(fd: c_int, buffer: *const c_void, bytes: si
             shared_io::write(&open, from).and_then(size)
         }
         // SAFETY: the caller guarantees it.
-        None => unsafe { plain_files::transfer(fd, buffer, bytes, true) }.and_then(size),
+        None => misdirected_calls::or_fail(fd, TRANSFER, unsafe {
+            plain_files::transfer(fd, buffer, bytes, true)
+        })
+        .and_then(size),
     })
 }
 
@@ -97,7 +108,10 @@ pub unsafe extern "C" fn pario_readv(fd: c_int, pieces: *const iovec, count: c_i
             shared_io::read(&open, to).and_then(size)
         }
         // SAFETY: the caller guarantees it.
-        None => unsafe { plain_files::transfer_vectored(fd, pieces, count, false) }.and_then(size),
+        None => misdirected_calls::or_fail(fd, TRANSFER, unsafe {
+            plain_files::transfer_vectored(fd, pieces, count, false)
+        })
+        .and_then(size),
     })
 }
 
@@ -114,7 +128,10 @@ pub unsafe extern "C" fn pario_writev(fd: c_int, pieces: *const iovec, count: c_
             shared_io::write(&open, from).and_then(size)
         }
         // SAFETY: the caller guarantees it.
-        None => unsafe { plain_files::transfer_vectored(fd, pieces, count, true) }.and_then(size),
+        None => misdirected_calls::or_fail(fd, TRANSFER, unsafe {
+            plain_files::transfer_vectored(fd, pieces, count, true)
+        })
+        .and_then(size),
     })
 }
 

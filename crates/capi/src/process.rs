@@ -1,8 +1,9 @@
 //! This process: its rank in its job, and its connection to the cluster.
 //!
 //! A program may say its rank and size with `pfslib_init`; otherwise the launcher's environment
-//! variables say them. Processes of a job without a name find each other at the cluster's node. A process that was forked from one with a connection cannot use it, because
-//! the connection's threads exist only in the parent: calls there fail with `EPFSLFORK`.
+//! variables say them. Processes of a job without a name find each other at the cluster's node. A
+//! process that was forked from one with a connection cannot use it, because the connection's threads
+//! exist only in the parent: calls there fail with `EPFSLFORK`.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,7 +80,12 @@ pub fn current() -> CallResult<Arc<ProcessState>> {
 
 /// Returns whether this process is connected to a cluster.
 pub fn is_connected() -> bool {
-    check_fork().is_ok() && PROCESS.lock().is_some()
+    connected().is_some()
+}
+
+/// Returns the connection of this process, if there is one.
+pub fn connected() -> Option<Arc<ProcessState>> {
+    check_fork().ok().and_then(|()| PROCESS.lock().clone())
 }
 
 /// Returns the job of this process, if it is connected to a cluster.
@@ -96,8 +102,7 @@ pub fn size_and_rank() -> CallResult<(u32, u32)> {
     if let Some(known) = &*PROCESS.lock() {
         return Ok((known.job().size(), known.job().rank()));
     }
-    let job = Job::from_env().in_call(ErrnoContext::Open)?;
-    Ok((job.size(), job.rank()))
+    Job::size_and_rank_from_env().in_call(ErrnoContext::Open)
 }
 
 /// Describes this process in messages.

@@ -9,8 +9,8 @@ use pario::{CallKind, CollectiveError, Error, Failure, Mode, SharedFile};
 use crate::buffers::CallerBuffers;
 use crate::descriptors::{self, DescriptorEntry, FileHandle};
 use crate::errors::{CallResult, ErrnoContext, ErrnoError, IntoCallResult};
-use crate::opening;
 use crate::requests::StartedIo;
+use crate::{misdirected_calls, opening};
 
 /// Returns what a process has prepared for a call of a kind. If it cannot make the call, and the mode
 /// makes the call collective, the call fails on all processes, with its rank and the reason.
@@ -28,7 +28,7 @@ pub fn or_fail_call<T>(
 /// As [`or_fail_call`], for a transfer that is started: does not wait for the other processes.
 fn or_fail_start<T>(open: &DescriptorEntry, prepared: CallResult<T>) -> CallResult<T> {
     if let (Err(failed), Ok(file)) = (&prepared, open.file()) {
-        open.start_request(|| file.start_failed_transfer(&failed.cause()));
+        open.start_request(|| file.start_failed_call(CallKind::Transfer, &failed.cause()));
     }
     prepared
 }
@@ -101,10 +101,14 @@ pub fn seek(open: &DescriptorEntry, offset: off_t, whence: c_int) -> CallResult<
         ))
     });
     let seek = or_fail_call(open, CallKind::Seek, seek)?;
-    let at = open.file()?.seek(seek).map_err(|error| match error {
-        Error::Invalid { text } => impossible(text),
-        error => ErrnoError::from_error(&error, ErrnoContext::Other),
-    })?;
+    let file = open.file()?;
+    let at =
+        misdirected_calls::while_waiting_at(&*file, || file.seek(seek)).map_err(
+            |error| match error {
+                Error::Invalid { text } => impossible(text),
+                error => ErrnoError::from_error(&error, ErrnoContext::Other),
+            },
+        )?;
     off_t::try_from(at).map_err(|_| beyond_offsets(open, at))
 }
 
@@ -137,14 +141,16 @@ fn beyond_offsets(open: &DescriptorEntry, at: u64) -> ErrnoError {
 pub fn read(open: &DescriptorEntry, to: CallResult<CallerBuffers>) -> CallResult<usize> {
     let mut to = or_fail_call(open, CallKind::Transfer, checked(open, to, false))?;
     let file = open.file()?;
-    to.fill(|bytes| file.read(bytes)).in_call(ErrnoContext::Transfer)
+    let read = misdirected_calls::while_waiting_at(&*file, || to.fill(|bytes| file.read(bytes)));
+    read.in_call(ErrnoContext::Transfer)
 }
 
 /// Writes everything at the position that the mode gives.
 pub fn write(open: &DescriptorEntry, from: CallResult<CallerBuffers>) -> CallResult<usize> {
     let from = or_fail_call(open, CallKind::Transfer, checked(open, from, true))?;
     let file = open.file()?;
-    file.write(&from.gather()).in_call(ErrnoContext::Transfer)?;
+    let written = misdirected_calls::while_waiting_at(&*file, || file.write(&from.gather()));
+    written.in_call(ErrnoContext::Transfer)?;
     if open.flags & (libc::O_SYNC | libc::O_DSYNC) != 0 {
         file.sync().in_call(ErrnoContext::Transfer)?;
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use pario_net::{Address, DescriptorClient, User};
 use pario_proto::{
     AtomicWait, CheckReport, CheckRequest, ClusterMap, DiskId, Failure, FilePath, Identity,
-    JobStatus, LockWait, NamespaceRequest, NodeStatus, ProcessName, Reply, Request,
+    JobStatus, LockWait, Member, NamespaceRequest, NodeStatus, ProcessName, Reply, Request,
 };
 #[cfg(feature = "embedded")]
 use pario_server::MissingNamespace;
@@ -28,6 +28,8 @@ use crate::running::{RunningNode, running_nodes};
 
 /// The default time limit of a reply.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest wait of [`Cluster::reset`] for each node.
+const RESET_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A cluster: the nodes that share one namespace. It opens files, starts processing at the nodes and
 /// shows their state.
@@ -487,15 +489,28 @@ impl Cluster {
         names.map(ask).collect()
     }
 
-    /// Ends the coordination of jobs: collective calls that wait for other ranks fail, and shared
-    /// files must be opened again. Concerns the given files; without any, all files and the jobs
-    /// themselves. Concerns the jobs of this user, or of all users if this user runs the node.
+    /// Ends the coordination of jobs and of atomic accesses: calls that wait for other processes
+    /// fail, and the processes must open the files again. Accesses that are under way go on, and
+    /// later ones may mix with them. Concerns the given files; without any, all files and the jobs
+    /// themselves. Concerns the processes of this user, or of all users if this user runs the nodes.
     /// Written data stays. Returns the jobs that were forgotten, and the files concerned.
+    ///
+    /// Fails if a node does not answer, after all others have been asked.
     pub fn reset(&self, files: &[FilePath]) -> Result<(Vec<String>, Vec<FilePath>), Error> {
-        match self.shared.interface().call(Request::Reset { files: files.to_vec() })? {
-            Reply::Reset { jobs, files } => Ok((jobs, files)),
-            _ => Err(strange("")),
+        let reply = self.shared.interface().call(Request::Reset { files: files.to_vec() })?;
+        let Reply::Reset { jobs, files: mut ended } = reply else { return Err(strange("")) };
+        let mut failed = None;
+        for number in 0..self.shared.node_count() {
+            let request = Request::ResetAtomic { files: files.to_vec() };
+            match self.shared.node(number).call_within(request, RESET_TIMEOUT) {
+                Ok(Reply::Reset { files, .. }) => ended.extend(files),
+                Ok(_) => failed = Some(strange("")),
+                Err(error) => failed = Some(error),
+            }
         }
+        ended.sort();
+        ended.dedup();
+        failed.map_or(Ok((jobs, ended)), Err)
     }
 
     /// Compares the namespace with the disks.
@@ -557,9 +572,18 @@ impl Cluster {
     /// Joins the unnamed job of this user and this size that is not complete yet, or begins one.
     /// Returns its name.
     pub(crate) fn join_unnamed_job(&self, size: u32, rank: u32) -> Result<String, Error> {
-        let process = ProcessName { pid: std::process::id(), program: program(), host: own_name() };
+        let process = this_process();
         match self.shared.interface().call(Request::JoinUnnamedJob { size, rank, process })? {
             Reply::UnnamedJobJoined { job } => Ok(job),
+            _ => Err(strange("")),
+        }
+    }
+
+    /// Says that this process is a rank of a job with a name. Fails if another process is.
+    pub(crate) fn join_job(&self, member: Member) -> Result<(), Error> {
+        let process = this_process();
+        match self.shared.interface().call(Request::JoinJob { member, process })? {
+            Reply::Done => Ok(()),
             _ => Err(strange("")),
         }
     }
@@ -578,6 +602,11 @@ impl Cluster {
     pub fn identity(&self) -> Result<Identity, Error> {
         Ok(self.shared.interface().welcome()?.identity.clone())
     }
+}
+
+/// This process, as users know it.
+pub(crate) fn this_process() -> ProcessName {
+    ProcessName { pid: std::process::id(), program: program(), host: own_name() }
 }
 
 /// The name of the program that this process runs.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use pario_net::SpaceId;
 use pario_proto::{
-    AtomicCall, AtomicRequest, AtomicWait, Failure, FileId, OPENER_CLAIMS_LIMIT, Reply,
+    AtomicCall, AtomicRequest, AtomicWait, Failure, FileId, FilePath, OPENER_CLAIMS_LIMIT, Reply,
     ReplyMessage,
 };
 use parking_lot::Mutex;
@@ -96,6 +96,20 @@ impl AtomicFiles {
         send(node, answers);
     }
 
+    /// Ends the atomic accesses of a user, or of all users, to these files, or to all files. Returns
+    /// the files.
+    pub fn reset(
+        &self,
+        node: &str,
+        uid: Option<u32>,
+        files: &[FilePath],
+        now_ms: u64,
+    ) -> Vec<FilePath> {
+        let (paths, answers) = self.state.lock().openers.reset(uid, files, now_ms);
+        send(node, answers);
+        paths.into_iter().collect()
+    }
+
     /// Lets the calls go on that have waited for leases which have expired by now.
     pub fn expire(&self, node: &str, now_ms: u64) {
         let answers = self.state.lock().openers.expire(now_ms);
@@ -127,6 +141,7 @@ fn send(node: &str, answers: OpenerAnswers<ReplySender>) {
                 "a process has at most {OPENER_CLAIMS_LIMIT} atomic accesses to a file under way: \
                  wait for some of them"
             )),
+            OpenerRefusal::Reset => Failure::AccessReset,
         });
         reply.send_now(ReplyMessage { result, data: Vec::new() });
     }

@@ -3,6 +3,7 @@
 //! Invariants: one lock, held briefly; the caller performs the returned actions after it is
 //! released. A process is known by its address space, and is one rank of one job.
 
+mod members;
 mod reset;
 mod status;
 mod unnamed;
@@ -18,6 +19,7 @@ use pario_proto::{
 };
 use parking_lot::Mutex;
 
+pub use members::JoinRefusal;
 use status::LastCalls;
 use unnamed::UnnamedJobs;
 
@@ -50,6 +52,8 @@ struct State<J, T> {
 struct Job<J> {
     rounds: RoundCollector<J>,
     ranks: HashMap<SpaceId, u32>,
+    /// The processes that have said which rank they are. They may have made no collective call.
+    members: HashMap<u32, SpaceId>,
     /// The memory in which the ranks coordinate without this node, if they do.
     memory: Option<JobMemory>,
     last: LastCalls,
@@ -152,14 +156,8 @@ impl<J, T> JobRegistry<J, T> {
         if number > 0 && !is_known {
             return fail(caller, CollectiveError::Unknown);
         }
-        if !state.jobs.contains_key(&key)
-            && let Some(quotas) = &self.quotas
-        {
-            let own = state.jobs.keys().filter(|(of, _)| *of == uid).count() as u64;
-            let all = state.jobs.len() as u64;
-            if let Err(failure) = quotas.check(uid, Resource::Jobs, own, all) {
-                return vec![JobAction::Fail(caller, failure)];
-            }
+        if let Err(failure) = self.check_new_job(&state, &key) {
+            return vec![JobAction::Fail(caller, failure)];
         }
         let job = state.jobs.entry(key.clone()).or_insert_with(|| Job::new(member.size));
         let size = job.rounds.size();
@@ -181,6 +179,15 @@ impl<J, T> JobRegistry<J, T> {
             Ok(()) => decide(&member.job, job),
             Err((caller, error)) => fail(caller, error),
         }
+    }
+
+    /// Fails if the job is new and its user has too many.
+    fn check_new_job(&self, state: &State<J, T>, key: &JobKey) -> Result<(), Failure> {
+        let (Some(quotas), false) = (&self.quotas, state.jobs.contains_key(key)) else {
+            return Ok(());
+        };
+        let own = state.jobs.keys().filter(|(of, _)| *of == key.0).count() as u64;
+        quotas.check(key.0, Resource::Jobs, own, state.jobs.len() as u64)
     }
 
     /// Returns the memory of a job, and creates it at the first call; `None` if it cannot be
@@ -374,7 +381,8 @@ impl<J, T> JobRegistry<J, T> {
                 }
                 job_actions.extend(decide(name, job));
             }
-            !job.ranks.is_empty()
+            job.members.retain(|_, member| *member != space);
+            !(job.ranks.is_empty() && job.members.is_empty())
         });
         let mut actions = Vec::new();
         let ids: Vec<SharedFileId> = state.files.keys().copied().collect();
@@ -403,8 +411,8 @@ impl<J, T> JobRegistry<J, T> {
 
 impl<J> Job<J> {
     fn new(size: u32) -> Self {
-        let (ranks, last) = (HashMap::new(), LastCalls::new());
-        Self { rounds: RoundCollector::new(size), ranks, memory: None, last }
+        let (ranks, members, last) = (HashMap::new(), HashMap::new(), LastCalls::new());
+        Self { rounds: RoundCollector::new(size), ranks, members, memory: None, last }
     }
 }
 

@@ -1,11 +1,11 @@
 //! The sessions of a node: its connected clients and their identities.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use pario_net::SpaceId;
-use pario_proto::{ClientStatus, Failure, Identity};
+use pario_proto::{ClientStatus, Failure, Identity, ProcessName};
 use parking_lot::RwLock;
 
 use crate::limits::{QuotaShare, Resource, UNREAD_LIMIT_BYTES, UNREAD_NOTED_BYTES, UserAccount};
@@ -23,6 +23,8 @@ pub struct Session {
     pub is_node: bool,
     /// The account of its user.
     pub account: Arc<UserAccount>,
+    /// The process, if it has said so to join a job.
+    pub process: OnceLock<ProcessName>,
     requests: AtomicU64,
     /// Unread bytes of replies, as counted last.
     unread_bytes: AtomicUsize,
@@ -71,6 +73,7 @@ impl Sessions {
             identity,
             is_node,
             account,
+            process: OnceLock::new(),
             requests: AtomicU64::new(0),
             unread_bytes: AtomicUsize::new(0),
             _share: share,
@@ -89,6 +92,11 @@ impl Sessions {
     /// Returns the name of a client.
     pub fn name_of(&self, space: SpaceId) -> Option<String> {
         self.by_space.read().get(&space).map(|session| session.name.clone())
+    }
+
+    /// Returns the process of a client, if it has said so to join a job.
+    pub fn process_of(&self, space: SpaceId) -> Option<ProcessName> {
+        self.by_space.read().get(&space)?.process.get().cloned()
     }
 
     /// Closes the session of a client.

@@ -33,7 +33,8 @@ const MESSAGE_BYTES: usize = 4096;
 
 /// The reply to a follower: the board comes with it.
 const WELCOME: u8 = 0;
-/// The rank is taken, perhaps by the last job of this name, which is about to end.
+/// The rank is taken, perhaps by the last job of this name, which is about to end. The process that
+/// has it follows as a text, if it is known.
 const TRY_AGAIN: u8 = 1;
 /// Refused; a text follows.
 const REFUSED: u8 = 2;
@@ -120,8 +121,13 @@ pub fn meet(
     let path = rendezvous_path(&member.job, machine.unwrap_or(""))?;
     loop {
         let follows = machine.is_some() || member.rank != 0;
-        if follows
-            && let Some((follower, memory)) = RendezvousFollower::connect(member, &path, shape)?
+        let is_late = Instant::now() >= until;
+        // The process that has the rank, if there is one.
+        let mut holder = None;
+        // Rank 0 follows no other process, but learns which one has its rank.
+        if (follows || is_late)
+            && let Some((follower, memory)) =
+                RendezvousFollower::connect(member, &path, shape, &mut holder)?
         {
             return Ok((LocalRendezvous::Follower(follower), memory));
         }
@@ -129,8 +135,16 @@ pub fn meet(
         if let Some(listener) = if leads { listen(&path)? } else { None } {
             return lead(Some(listener));
         }
-        if Instant::now() >= until {
+        if is_late {
             let job = member.job.clone();
+            if let Some(holder) = holder {
+                let (rank, newcomer) = (member.rank, describe_process(std::process::id()));
+                return Err(TeamError::Invalid(format!(
+                    "{newcomer} cannot be rank {rank} of job {job}: {holder} is that rank. If both \
+                     belong to one job, give each process its own rank; if they belong to two jobs, \
+                     give each job a name of its own with the variable PARIO_JOB"
+                )));
+            }
             if !follows {
                 return Err(TeamError::Invalid(format!(
                     "job {job}: another job of this name is running; give them different names, \
@@ -160,6 +174,15 @@ fn socket() -> Result<OwnedFd, TeamError> {
     let flags = SocketFlags::CLOEXEC;
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
         .map_err(|error| TeamError::system("a socket for a team", error))
+}
+
+/// Describes a process of this machine.
+fn describe_process(pid: u32) -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    match std::fs::read_to_string(format!("/proc/{pid}/comm")) {
+        Ok(program) => format!("process {pid} ({}) on host {host}", program.trim_end()),
+        Err(_) => format!("process {pid} on host {host}"),
+    }
 }
 
 /// Whether the process at the other end is of the same user.
@@ -355,9 +378,17 @@ impl LeaderState {
                 member.rank
             ));
         }
-        let is_taken =
-            member.rank == *rank || self.followers.lock()[member.rank as usize].is_some();
-        if is_taken || self.board.has_left(member.rank) || self.board.lost().is_some() {
+        let holder = match &self.followers.lock()[member.rank as usize] {
+            _ if member.rank == *rank => Some(std::process::id()),
+            Some(follower) => Some(User::of_peer(follower).map_or(0, |peer| peer.pid)),
+            None => None,
+        };
+        if let Some(holder) = holder {
+            let mut answer = vec![TRY_AGAIN];
+            answer.extend_from_slice(describe_process(holder).as_bytes());
+            return Err(answer);
+        }
+        if self.board.has_left(member.rank) || self.board.lost().is_some() {
             return Err(vec![TRY_AGAIN]);
         }
         match self.admission.as_ref().map(|admission| admission(member.rank)) {
@@ -377,11 +408,13 @@ impl Drop for RendezvousLeader {
 }
 
 impl RendezvousFollower {
-    /// Connects to the leader; none if there is none, or the rank is taken.
+    /// Connects to the leader; none if there is none, or the rank is taken: `holder` is then the
+    /// process that has it.
     fn connect(
         member: &Member,
         path: &Path,
         shape: SharedMemoryShape,
+        holder: &mut Option<String>,
     ) -> Result<Option<(Self, Arc<SharedMemory>)>, TeamError> {
         let socket = socket()?;
         let address = SocketAddrUnix::new(path)
@@ -391,7 +424,7 @@ impl RendezvousFollower {
             Err(Errno::CONNREFUSED | Errno::NOENT | Errno::AGAIN | Errno::INTR) => return Ok(None),
             Err(error) => return Err(TeamError::system("looking for a team", error)),
         }
-        let Some(descriptor) = Self::greet(member, &socket)? else { return Ok(None) };
+        let Some(descriptor) = Self::greet(member, &socket, holder)? else { return Ok(None) };
         let memory = SharedMemory::from_descriptor(descriptor, shape);
         let memory = memory.map_err(|error| TeamError::system("the memory of a team", error))?;
         let (given, is_changed) = (Mutex::default(), Condvar::new());
@@ -400,7 +433,11 @@ impl RendezvousFollower {
     }
 
     /// Sends the greeting; returns the board if the leader admits this process.
-    fn greet(member: &Member, socket: &OwnedFd) -> Result<Option<OwnedFd>, TeamError> {
+    fn greet(
+        member: &Member,
+        socket: &OwnedFd,
+        holder: &mut Option<String>,
+    ) -> Result<Option<OwnedFd>, TeamError> {
         if !is_own(socket) {
             let job = &member.job;
             let what =
@@ -417,6 +454,10 @@ impl RendezvousFollower {
             Some((&WELCOME, _)) => Ok(answer.descriptors.into_iter().next()),
             Some((&REFUSED, why)) => {
                 Err(TeamError::Invalid(String::from_utf8_lossy(why).into_owned()))
+            }
+            Some((&TRY_AGAIN, text @ [_, ..])) => {
+                *holder = Some(String::from_utf8_lossy(text).into_owned());
+                Ok(None)
             }
             _ => Ok(None),
         }

@@ -411,6 +411,102 @@ static void bad_arguments(void) {
   armci_msg_igop(&fd, 0, op);
 }
 
+/* Collective calls with a number that is no descriptor, and with numbers of a process that are wrong. */
+static int call_with_number(int which, int fd, int is_bad) {
+  struct iovec piece = {buffer, 10};
+  int number = is_bad ? 999 : fd, opened;
+  long id;
+  switch (which) {
+  case 0: return _setiomode(number, M_SYNC);
+  case 1: return _cwrite(number, buffer, 10) == 10 ? 0 : -1;
+  case 2: return _creadv(number, &piece, 1) >= 0 ? 0 : -1;
+  case 3: return (id = _iwrite(number, buffer, 10)) < 0 ? -1 : (int)_iowait(id);
+  case 4: return (id = _ireadv(number, &piece, 1)) < 0 ? -1 : (int)_iowait(id);
+  case 5: opened = _pfslib_open(is_bad ? NULL : "/pfs/n", O_RDWR, 0, M_LOG, nodes, node, 1); break;
+  case 6: opened = _pfslib_open("/pfs/n", O_RDWR, 0, M_LOG, nodes, is_bad ? -1 : node, 1); break;
+  case 7: opened = _pfslib_open("/pfs/n", O_RDWR, 0, M_LOG, is_bad ? 0 : nodes, node, 1); break;
+  default: return -2;
+  }
+  if (opened < 0) return -1;
+  IS(close(opened) == 0);
+  return 0;
+}
+
+/* Others learn the rank and the reason, and the next call works. */
+static void bad_numbers(void) {
+  int fd = gopen("/pfs/n", O_RDWR | O_CREAT, M_SYNC, 0644), single, result;
+  for (int which = 0; call_with_number(which, fd, 0) != -2; which++) {
+    int bad = which % nodes;
+    result = call_with_number(which, fd, node == bad);
+    if (result != -1) wrong("number", which, "fails");
+    if (node != bad) IS(errno == EPFSLMIXIO);
+    say("number", which, node == bad ? "own" : (pfslib_perror("number"), "other"));
+    gsync();
+    IS(_iomode(fd) == M_SYNC && lseek(fd, 0, SEEK_SET) == 0 && _cwrite(fd, buffer, 10) == 10);
+  }
+  /* All processes may be wrong at the same time. */
+  FAILS(EPFSLBADF, _cread(-1, buffer, 10));
+  IS(_cwrite(fd, buffer, 10) == 10);
+  IS(close(fd) == 0);
+  /* A process that could not open its file: the others open it together first. */
+  single = node == 1 ? open("/pfs/none/n", O_RDWR) : open("/pfs/n", O_RDWR);
+  IS((single < 0) == (node == 1));
+  IS(_setiomode(single, M_LOG) == -1);
+  say("number", 100, node == 1 ? "own" : (pfslib_perror("number"), "other"));
+  if (node != 1) IS(close(single) == 0);
+  gsync();
+}
+
+/* The file is not known: the call fails on all as soon as the process waits elsewhere. */
+static void misdirected(void) {
+  int one = gopen("/pfs/one", O_RDWR | O_CREAT, M_SYNC, 0644);
+  int two = gopen("/pfs/two", O_RDWR | O_CREAT, M_SYNC, 0644);
+  /* Two files could be meant. */
+  if (node == 1) FAILS(EPFSLBADF, _cwrite(999, buffer, 10));
+  else FAILS(EPFSLMIXIO, _cwrite(two, buffer, 10));
+  say("misdirected", 0, node == 1 ? "own" : (pfslib_perror("number"), "other"));
+  gsync();
+  IS(_cwrite(two, buffer, 10) == 10 && _cwrite(one, buffer, 10) == 10);
+  /* Calls of the system. */
+  if (node == 1) FAILS(EPFSLBADF, lseek(999, 0, SEEK_SET));
+  else FAILS(EPFSLMIXIO, lseek(one, 0, SEEK_SET));
+  say("misdirected", 1, node == 1 ? "own" : (pfslib_perror("number"), "other"));
+  gsync();
+  IS(lseek(one, 0, SEEK_SET) == 0);
+  if (node == 1) FAILS(EBADF, read(999, buffer, 10));
+  else FAILS(EPFSLMIXIO, read(one, buffer, 10));
+  say("misdirected", 2, node == 1 ? "own" : (pfslib_perror("number"), "other"));
+  IS(_cwrite(two, buffer, 10) == 10);
+  if (node == 1) FAILS(EPFSLBADF, close(999));
+  else FAILS(EPFSLMIXIO, close(one));
+  say("misdirected", 3, node == 1 ? "own" : (pfslib_perror("number"), "other"));
+  gsync();
+  if (node == 1) IS(close(one) == -1);
+  IS(close(two) == 0);
+}
+
+/* Closing numbers that are no descriptors is common, and disturbs no other process. */
+static void harmless(void) {
+  for (int round = 0; round < 20; round++) {
+    int fd = gopen("/pfs/h", O_RDWR | O_CREAT, M_SYNC, 0644), more;
+    if (node == round % nodes) close(-1);
+    IS(_cwrite(fd, buffer, 10) == 10);
+    if (node != round % nodes) close(-1), read(-1, buffer, 1), lseek(-1, 0, SEEK_SET);
+    IS((more = gopen("/pfs/more", O_RDWR | O_CREAT, M_LOG, 0644)) >= 0);
+    gsync();
+    IS(close(more) == 0);
+    close(-1);
+    IS(close(fd) == 0);
+  }
+}
+
+/* Processes of a job without a name, which need no node. */
+static void unnamed(int rank, int size) {
+  IS(do_nio(rank, size) == 0);
+  do_barrier();
+  IS(mynode() == rank && numnodes() == size);
+}
+
 /* A global sum that one process cannot make ends all processes, with the reason. */
 static void bad_sum(void) {
   long sum = 1;
@@ -439,6 +535,10 @@ int main(int count, char **arguments) {
   else if (!strcmp(part, "shown")) shown(atoi(arguments[2]));
   else if (!strcmp(part, "past end")) past_end();
   else if (!strcmp(part, "bad arguments")) bad_arguments();
+  else if (!strcmp(part, "unnamed")) unnamed(atoi(arguments[2]), atoi(arguments[3]));
+  else if (!strcmp(part, "bad numbers")) bad_numbers();
+  else if (!strcmp(part, "misdirected")) misdirected();
+  else if (!strcmp(part, "harmless")) harmless();
   else if (!strcmp(part, "bad sum")) bad_sum();
   else if (!strcmp(part, "bad operation")) bad_operation();
   else return 2;

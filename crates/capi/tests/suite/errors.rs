@@ -312,14 +312,21 @@ fn invalid_ranks_and_sizes_are_refused() {
         (SteppedProcess::start(init("2", "0")), SteppedProcess::start(init("2", "1")));
     first.says("open");
     second.says("open");
-    let refused = |size: &str, rank: &str, why: &str| {
-        let output = wait(SteppedProcess::start(init(size, rank)).0);
-        assert_eq!(output.status.code(), Some(4), "{}", describe_output(&output));
+    let refused = |size: &str, rank: &str, reasons: &[&str]| {
+        let process = SteppedProcess::start(init(size, rank)).0;
+        let newcomer = format!("process {} (", process.id());
+        let output = wait(process);
+        assert_eq!(output.status.code(), Some(1), "{}", describe_output(&output));
         let said = stderr(&output);
-        assert!(said.starts_with("init: PFSLib: Invalid argument") && said.contains(why), "{said}");
+        assert!(said.contains("pfslib_init: PFSLib: Invalid argument"), "{said}");
+        assert!(reasons.iter().all(|why| said.contains(why)), "{said}");
+        (said, newcomer)
     };
-    refused("2", "0", "another process has rank 0 already");
-    refused("3", "2", "rank 2 gives 3 as its size");
+    let holder = format!("process {} (", first.0.id());
+    let taken = format!("cannot be rank 0 of job {job}: {holder}");
+    let (said, newcomer) = refused("2", "0", &[&taken, ") on host ", "PARIO_JOB"]);
+    assert!(said.contains(&newcomer), "{said}");
+    refused("3", "2", &["rank 2 gives 3 as its size"]);
     std::thread::scope(|scope| {
         // Closing is collective.
         let first = scope.spawn(move || first.ends_well());

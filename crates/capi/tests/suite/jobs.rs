@@ -227,6 +227,50 @@ fn a_call_that_one_process_cannot_make_fails_on_all() {
     }
 }
 
+/// Checks that each error of a call of another process names its rank and the reason.
+#[track_caller]
+fn others_are_told(outputs: &[Output], reasons: &[&str]) {
+    for output in outputs {
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let others = told.lines().filter(|line| line.ends_with("other")).count();
+        let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("number: ")).collect();
+        assert_eq!(errors.len(), others, "{told}{said}");
+        for error in errors {
+            assert!(error.contains(" could not make the call: "), "{said}");
+            assert!(reasons.iter().any(|reason| error.contains(reason)), "{said}");
+        }
+    }
+    let all =
+        outputs.iter().map(|output| String::from_utf8_lossy(&output.stderr)).collect::<String>();
+    assert!(reasons.iter().all(|reason| all.contains(reason)), "{all}");
+}
+
+#[test]
+fn a_collective_call_with_a_number_that_is_no_descriptor_fails_on_all() {
+    let outputs = run_ok(Site::new, 3, &["bad numbers"]);
+    let reasons = [
+        "descriptor 999 is not open",
+        "descriptor 999 is not that of a shared file",
+        "descriptor -1 is not that of a shared file",
+        "is NULL",
+        "process -1 of 3",
+        "of 0: the size must be at least 1",
+    ];
+    others_are_told(&outputs, &reasons);
+}
+
+#[test]
+fn a_call_whose_file_is_not_known_fails_on_all_when_its_process_waits_elsewhere() {
+    let outputs = run_ok(Site::new, 3, &["misdirected"]);
+    others_are_told(&outputs, &["rank 1 could not make the call: descriptor 999 is not open"]);
+}
+
+#[test]
+fn a_close_of_a_number_that_is_no_descriptor_disturbs_no_other_process() {
+    run_ok(Site::new, 3, &["harmless"]);
+}
+
 #[test]
 fn a_global_sum_that_one_process_cannot_make_ends_all_with_the_reason() {
     for (part, reason) in [("bad sum", "-1 numbers at"), ("bad operation", "\"unknown\"")] {

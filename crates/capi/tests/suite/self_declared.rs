@@ -121,6 +121,64 @@ fn a_second_process_with_a_rank_is_refused_and_both_are_named() {
     all_end_well(vec![first, SteppedProcess::start(rank(&site, &program, "", 2, 1))]);
 }
 
+/// A process that says its rank with `do_nio`, under a shell of its own.
+fn donio_rank(site: &Site, program: &Path, size: u32, rank: u32) -> Command {
+    let mut shell = site.command("sh");
+    // The shell stays, as the parent of the rank.
+    shell.args(["-c", "\"$@\"; exit $?", "sh"]).arg(program).arg("unnamed");
+    shell.args([rank.to_string(), size.to_string()]);
+    for variable in ["PARIO_RANK", "PARIO_SIZE", "PARIO_JOB"] {
+        shell.env_remove(variable);
+    }
+    // No other test meets here, and no node is needed.
+    shell.env("XDG_RUNTIME_DIR", site.dir.path()).env("PARIO_CLUSTER", "unix:/nowhere");
+    shell
+}
+
+#[test]
+fn processes_of_donio_under_different_parents_meet() {
+    let site = Site::new();
+    let program = site.compile(&source("jobs.c"));
+    for size in [2, 3, 3] {
+        for output in site.run_ranks_with(size, |rank| donio_rank(&site, &program, size, rank)) {
+            assert!(output.status.success(), "{}", describe_output(&output));
+        }
+    }
+}
+
+#[test]
+fn a_second_process_of_donio_with_a_rank_is_refused_and_both_are_named() {
+    let site = Site::new();
+    let program = site.compile(&source("jobs.c"));
+    let name = program.file_name().unwrap().to_str().unwrap();
+    let mut both = [(); 2].map(|()| {
+        let mut command = donio_rank(&site, &program, 2, 1);
+        command.stderr(std::process::Stdio::piped()).spawn().unwrap()
+    });
+    // One of them waits for rank 0, and the other one is refused at once.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let refused = loop {
+        let ended = both.iter_mut().position(|one| one.try_wait().unwrap().is_some());
+        match ended {
+            Some(ended) => break ended,
+            None => assert!(Instant::now() < deadline, "both wait"),
+        }
+        std::thread::yield_now();
+    };
+    let mut told = String::new();
+    let [first, second] = &mut both;
+    let (ended, waiting) = if refused == 0 { (first, second) } else { (second, first) };
+    std::io::Read::read_to_string(ended.stderr.as_mut().unwrap(), &mut told).unwrap();
+    assert_eq!(told.matches(&format!("({name}) on host ")).count(), 2, "{told}");
+    for part in ["cannot be rank 1 of 2", "is that rank of the unnamed job", "PARIO_JOB"] {
+        assert!(told.contains(part), "{told}");
+    }
+    // The other process meets its rank 0.
+    let output = wait(donio_rank(&site, &program, 2, 0).spawn().unwrap());
+    assert!(output.status.success(), "{}", describe_output(&output));
+    assert!(waiting.wait().unwrap().success());
+}
+
 #[test]
 fn an_ended_rank_of_an_incomplete_job_is_reported_to_those_that_wait_for_it() {
     let site = Site::new();

@@ -36,7 +36,7 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     } else {
         let mut out = terminal::output();
         for file in &files {
-            writeln!(out, "{file}: reset; its job must open it again")?;
+            writeln!(out, "{file}: reset; the processes that have it open must open it again")?;
         }
         for job in &jobs {
             writeln!(out, "job {job}: forgotten; calls that waited have failed")?;
@@ -45,7 +45,9 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     }
     let idle: Vec<_> = wanted.iter().filter(|file| !files.contains(file)).collect();
     for file in &idle {
-        let text = format!("{file}: no job has it open, so there is nothing to reset");
+        let text = format!(
+            "{file}: no job has it open, and no process in M_UNIX, so there is nothing to reset"
+        );
         exit::report_text(&text, NOT_FOUND, global.json);
     }
     if idle.is_empty() { Ok(()) } else { Err(AlreadyReported(NOT_FOUND).into()) }

@@ -173,7 +173,7 @@ pub fn print_wait(out: &mut impl Write, wait: &WaitStatus) -> io::Result<()> {
             return writeln!(out, "    {} does it for all", RankList(&wait.awaited()));
         }
         WaitCause::Size => {
-            return writeln!(out, "    the home node is measuring the file");
+            return writeln!(out, "    {} is measuring the file", measured_by(wait));
         }
         WaitCause::Absence | WaitCause::Bytes(_) => {}
     }
@@ -185,6 +185,14 @@ pub fn print_wait(out: &mut impl Write, wait: &WaitStatus) -> io::Result<()> {
         writeln!(out, "    missing: {}", RankList(&rest))?;
     }
     Ok(())
+}
+
+/// Returns who measures the file of a wait for its size.
+fn measured_by(wait: &WaitStatus) -> String {
+    match wait.missing.as_slice() {
+        [] => "the interface node".to_owned(),
+        _ => RankList(&wait.awaited()).to_string(),
+    }
 }
 
 /// Returns the number of a collective call.
@@ -483,9 +491,13 @@ job 4711, 5 ranks, waiting for 12 s
         print_wait(&mut out, &job.waits[0]).unwrap();
         let expected = "  /runs/result  M_SYNC, for 12 s
     in close: rank 0
-    the home node is measuring the file\n";
+    the interface node is measuring the file\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
         assert_eq!(wait_json(&job.waits[0])["measured"], true);
+        job.waits[0].missing = vec![MissingRank { rank: 2, is_here: true, last: None }];
+        let mut out = Vec::new();
+        print_wait(&mut out, &job.waits[0]).unwrap();
+        assert!(String::from_utf8(out).unwrap().ends_with("\n    rank 2 is measuring the file\n"));
         let mut out = Vec::new();
         job_table(&[job]).print(&mut out).unwrap();
         assert!(String::from_utf8(out).unwrap().ends_with("12 s for the size of the file\n"));

@@ -4,6 +4,7 @@
 //! HTTP to it, directly or through a browser.
 
 mod administer_guide;
+mod atomic_access;
 mod bad_input;
 mod client_sockets;
 mod cluster_creation;

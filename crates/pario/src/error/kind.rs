@@ -163,10 +163,10 @@ impl From<&Failure> for ErrorKind {
             | Failure::Uninformed { .. }
             | Failure::NotInterface { .. } => Self::NodeUnreachable,
             Failure::Collective { error, .. } => Self::from(error),
-            Failure::StaleHandle { .. } => Self::Stale,
+            Failure::StaleHandle { .. } | Failure::AccessReset => Self::Stale,
             Failure::Deadlock { .. } => Self::Deadlock,
             Failure::TooManyLocks { .. } | Failure::LimitReached { .. } => Self::QuotaExceeded,
-            Failure::RankInUse { .. } => Self::Busy,
+            Failure::RankInUse { .. } | Failure::RankHeld { .. } => Self::Busy,
             Failure::Version { .. } | Failure::UnknownOperation { .. } => Self::Unsupported,
             Failure::Root
             | Failure::IntoItself { .. }

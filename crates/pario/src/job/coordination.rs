@@ -82,6 +82,10 @@ impl Coordination {
         &self.files
     }
 
+    pub fn shared_file(&self) -> SharedFileId {
+        self.shared_file
+    }
+
     /// Makes a collective call.
     pub fn collective_call(&self, number: u64, call: Call) -> Result<PendingRound, Error> {
         let Some(table) = self.table()? else {

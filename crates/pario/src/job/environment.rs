@@ -60,14 +60,16 @@ pub enum MemberOrigin {
         size: u32,
         /// The rank of this process.
         rank: u32,
+        /// A name that the ranks of this machine share, because their launcher has started them here.
+        on_machine: Option<String>,
     },
 }
 
-/// Returns the member that this process is. A process without a launcher is a job of its own.
-pub fn member(variable: impl Fn(&str) -> Option<String>) -> Result<Member, Error> {
-    Ok(match member_origin(&variable, None)? {
-        MemberOrigin::Named(member) => member,
-        MemberOrigin::Unnamed { size, rank } => Member { job: job(variable), size, rank },
+/// Returns the size of the job and the rank of this process.
+pub fn size_and_rank(variable: impl Fn(&str) -> Option<String>) -> Result<(u32, u32), Error> {
+    Ok(match member_origin(variable, None)? {
+        MemberOrigin::Named(Member { size, rank, .. })
+        | MemberOrigin::Unnamed { size, rank, .. } => (size, rank),
     })
 }
 
@@ -94,18 +96,22 @@ pub fn member_origin(
     let has_started_this_rank = |launcher: &&Launcher| {
         launcher.size_and_rank(&variable).is_ok_and(|numbers| numbers == (size, rank))
     };
+    let mut on_machine = None;
     if let Some(launcher) = launcher.filter(has_started_this_rank).filter(|_| size > 1) {
         if let Some(job) = launcher.job_name(&variable) {
             return named(job);
         }
         // The processes that a launcher of other makers starts on one machine have the same parent.
-        if launcher.rank != PARIO_RANK && elsewhere(&variable).is_none() {
-            return named(of_parent());
+        if launcher.rank != PARIO_RANK {
+            if elsewhere(&variable).is_none() {
+                return named(of_parent());
+            }
+            on_machine = Some(of_parent());
         }
     }
     match size {
         1 => Ok(MemberOrigin::Named(Member { rank, ..process_alone() })),
-        _ => Ok(MemberOrigin::Unnamed { size, rank }),
+        _ => Ok(MemberOrigin::Unnamed { size, rank, on_machine }),
     }
 }
 
@@ -173,15 +179,6 @@ pub fn is_named(variable: impl Fn(&str) -> Option<String>) -> bool {
     by_launcher || variable("PARIO_JOB").is_some()
 }
 
-/// Returns the name of the job for processes that know no cluster: that of PARIO_JOB or of the
-/// launcher. Otherwise it is derived from the parent process, so that the processes which one
-/// program starts can be a job.
-pub fn job(variable: impl Fn(&str) -> Option<String>) -> String {
-    variable("PARIO_JOB")
-        .or_else(|| launcher(&variable).and_then(|launcher| launcher.job_name(&variable)))
-        .unwrap_or_else(of_parent)
-}
-
 fn number(name: &str, text: &str) -> Result<u32, Error> {
     text.trim().parse().map_err(|_| Error::invalid(format!("{name}: {text:?} is not a number")))
 }
@@ -195,7 +192,10 @@ mod tests {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        member(find)
+        match member_origin(find, None)? {
+            MemberOrigin::Named(member) => Ok(member),
+            MemberOrigin::Unnamed { .. } => panic!("the job has no name"),
+        }
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
         };
         let named =
             |job: &str, size, rank| MemberOrigin::Named(Member { job: job.to_owned(), size, rank });
-        let unnamed = |size, rank| MemberOrigin::Unnamed { size, rank };
+        let unnamed = |size, rank| MemberOrigin::Unnamed { size, rank, on_machine: None };
         assert_eq!(origin(&[], Some((4, 2))), unnamed(4, 2));
         assert_eq!(origin(&[("PARIO_JOB", "7")], Some((4, 2))), named("7", 4, 2));
         let srun: &[(&str, &str)] = &[
@@ -251,6 +251,11 @@ mod tests {
         assert_eq!(origin(srun, None), named("77.0", 4, 2));
         let by_hand: &[(&str, &str)] = &[("PARIO_RANK", "1"), ("PARIO_SIZE", "2")];
         assert_eq!(origin(by_hand, None), unnamed(2, 1));
+        let spread: &[(&str, &str)] =
+            &[("PMI_RANK", "1"), ("PMI_SIZE", "4"), ("MPI_LOCALNRANKS", "2")];
+        let here = MemberOrigin::Unnamed { size: 4, rank: 1, on_machine: Some(of_parent()) };
+        assert_eq!(origin(spread, None), here);
+        assert_eq!(origin(spread, Some((4, 2))), unnamed(4, 2), "from a shell within rank 1");
         let broken: &[(&str, &str)] = &[("PMI_RANK", "x")];
         assert_eq!(origin(broken, Some((2, 0))), unnamed(2, 0));
         // One process is a job by itself, whatever the variables of its shell say.
@@ -287,19 +292,6 @@ mod tests {
         let ours: &[(&str, &str)] = &[("PARIO_RANK", "0"), ("PARIO_SIZE", "2"), ("PARIO_JOB", "7")];
         assert_eq!(found(ours), (None, true));
         assert_eq!(found(&[]), (None, false));
-    }
-
-    #[test]
-    fn processes_without_a_launcher_can_be_a_job_of_their_parent() {
-        let job_of = |variables: &'static [(&str, &str)]| {
-            job(|name| {
-                let found = variables.iter().find(|(known, _)| *known == name);
-                found.map(|(_, value)| (*value).to_owned())
-            })
-        };
-        assert_eq!(job_of(&[]), of_parent());
-        assert_eq!(job_of(&[("PARIO_JOB", "7")]), "7");
-        assert_eq!(job_of(&[("OMPI_COMM_WORLD_RANK", "0"), ("PMIX_NAMESPACE", "x@1")]), "x@1");
     }
 
     #[test]

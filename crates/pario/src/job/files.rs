@@ -1,11 +1,13 @@
 //! The files of a cluster that the ranks of a job have open together, and the collective calls that
 //! the cluster's node coordinates.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pario_proto::{
-    Call, CallOutcome, CollectiveError, CollectiveOpen, Failure, JobCall, JobMemoryId, Member,
-    Mode, OPEN_REPLY_LIMIT_BYTES, Opened, Reply, Request, SharedFileId, TableLocation,
+    Call, CallOutcome, CollectiveError, CollectiveOpen, Failure, JobCall, JobMemoryId, JobStatus,
+    Member, Mode, OPEN_REPLY_LIMIT_BYTES, Opened, Reply, Request, SharedFileId, TableLocation,
+    WaitCause,
 };
 use parking_lot::Mutex;
 
@@ -46,6 +48,8 @@ pub struct JobFiles {
 /// The collective calls of this process in a job.
 #[derive(Default)]
 pub(crate) struct JobCalls {
+    /// The ranks of this process that the node knows as such.
+    joined: BTreeSet<u32>,
     /// The number of calls that it has sent to the node.
     asked: u64,
     /// The job memory in which all ranks coordinate, once they do, and the member that this process
@@ -143,6 +147,26 @@ impl JobFiles {
             Err(error) => error,
             Ok(_) => strange_answer(),
         }
+    }
+
+    /// The number of collective calls of this process in the job, outside of files.
+    #[doc(hidden)]
+    pub fn collective_calls(&self) -> u64 {
+        let calls = self.calls.lock();
+        calls.asked + calls.rounds
+    }
+
+    /// Whether other ranks wait for this one in a collective call outside of files, according to the
+    /// status of the jobs.
+    #[doc(hidden)]
+    pub fn is_awaited(&self, jobs: &[JobStatus]) -> bool {
+        let calls = self.calls.lock();
+        let number = if calls.memory.is_some() { calls.rounds } else { calls.asked };
+        let own = jobs.iter().filter(|job| job.job == self.job.name());
+        let mut waits = own.flat_map(|job| &job.waits);
+        waits.any(|wait| {
+            wait.opening.is_none() && wait.cause == WaitCause::Absence && wait.number == number
+        })
     }
 
     /// Opens a file for reading and writing, together with all other ranks.
@@ -326,8 +350,22 @@ impl JobFiles {
         }
     }
 
+    /// Says to the node that this process is the rank, at the first call. Fails if another process
+    /// is.
+    pub(super) fn ensure_joined(&self) -> Result<(), Error> {
+        let rank = self.job.rank();
+        // A node that has named the job knows its ranks.
+        if self.job.state.options.is_named_by_node || self.calls.lock().joined.contains(&rank) {
+            return Ok(());
+        }
+        self.cluster.join_job(Member::clone(self.member()))?;
+        self.calls.lock().joined.insert(rank);
+        Ok(())
+    }
+
     /// Sends a collective call to the node, and waits for the reply.
     fn ask(&self, call: JobCall) -> Result<Reply, Error> {
+        self.ensure_joined()?;
         let (waiting, number) = {
             // Calls are numbered in the order in which they are sent.
             let mut calls = self.calls.lock();

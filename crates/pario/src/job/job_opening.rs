@@ -77,6 +77,7 @@ impl SharedOpenOptions<'_> {
 impl JobOpening {
     /// Waits until this process may open a path.
     fn begin(files: &JobFiles, path: &FilePath) -> Result<Self, Error> {
+        files.ensure_joined()?;
         let reply = request(files, JobOpenCall::Begin(path.clone()))?;
         let Reply::OpenTurn { open, is_first } = reply else { return Err(strange_answer()) };
         Ok(Self { files: files.clone(), open, is_first, is_closed: false })

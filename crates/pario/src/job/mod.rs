@@ -21,6 +21,7 @@ mod shared_file;
 mod shared_open_options;
 mod started_access;
 pub(crate) mod table_member;
+mod unnamed_on_machine;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -99,6 +100,10 @@ impl Job {
     /// Joins the job that the launcher of this process says: `pario run`, mpirun of Open MPI or
     /// MPICH, or srun. A process without a launcher is a job of its own.
     ///
+    /// If the environment has a rank and a size and no name, the processes of this user on this
+    /// machine that give the same size find each other, each with its own rank, until every rank has
+    /// come. A second process with the same rank is refused while the job is incomplete.
+    ///
     /// ```
     /// let job = pario::Job::from_env()?;
     /// println!("rank {} of {} in job {}", job.rank(), job.size(), job.name());
@@ -106,6 +111,17 @@ impl Job {
     /// ```
     pub fn from_env() -> Result<Self, Error> {
         Self::options().from_env()
+    }
+
+    /// Returns the size and the rank that the launcher of this process says, and joins nothing.
+    ///
+    /// ```
+    /// let (size, rank) = pario::Job::size_and_rank_from_env()?;
+    /// assert!(rank < size);
+    /// # Ok::<(), pario::Error>(())
+    /// ```
+    pub fn size_and_rank_from_env() -> Result<(u32, u32), Error> {
+        environment::size_and_rank(|name| std::env::var(name).ok())
     }
 
     /// Joins a job: its name, its number of ranks, and the rank of this process.

@@ -8,6 +8,7 @@ use pario_team::{Endpoint, Key, Rendezvous};
 
 use super::Job;
 use super::environment::{self, MemberOrigin};
+use super::unnamed_on_machine;
 use crate::cluster::Cluster;
 use crate::error::Error;
 
@@ -39,13 +40,13 @@ impl JobOptions {
         self
     }
 
-    /// Size and rank, for programs that know them from elsewhere. [`join_at`](Self::join_at) then
-    /// needs no launcher and no name. [`from_env`](Self::from_env) takes only the name of the job
-    /// from the launcher; without one, the processes of one parent are a job.
+    /// Size and rank, for programs that know them from elsewhere. [`join_at`](Self::join_at) and
+    /// [`from_env`](Self::from_env) then need no launcher and no name: the processes that give the
+    /// same size find each other, at the node of a cluster or on this machine.
     ///
     /// ```
-    /// let job = pario::Job::options().size_and_rank(8, 2).from_env()?;
-    /// assert_eq!((job.size(), job.rank()), (8, 2));
+    /// let job = pario::Job::options().size_and_rank(1, 0).from_env()?;
+    /// assert_eq!((job.size(), job.rank()), (1, 0));
     /// # Ok::<(), pario::Error>(())
     /// ```
     pub fn size_and_rank(mut self, size: u32, rank: u32) -> Self {
@@ -103,21 +104,29 @@ impl JobOptions {
         let variable = |name: &str| std::env::var(name).ok();
         let member = match environment::member_origin(variable, self.size_and_rank)? {
             MemberOrigin::Named(member) => member,
-            MemberOrigin::Unnamed { size, rank } => {
+            MemberOrigin::Unnamed { size, rank, .. } => {
                 let job = cluster.join_unnamed_job(size, rank)?;
                 let options = Self { is_named_by_node: true, ..self };
                 return Job::join(Member { job, size, rank }, options);
             }
         };
-        Job::join(member, self)
+        let job = Job::join(member, self)?;
+        if job.size() > 1 {
+            job.files(cluster).ensure_joined()?;
+        }
+        Ok(job)
     }
 
     /// Joins the job that the launcher of this process says, as [`Job::from_env`] does.
     pub fn from_env(self) -> Result<Job, Error> {
         let variable = |name: &str| std::env::var(name).ok();
-        let member = match self.size_and_rank {
-            Some((size, rank)) => Member { job: environment::job(variable), size, rank },
-            None => environment::member(variable)?,
+        let member = match environment::member_origin(variable, self.size_and_rank)? {
+            MemberOrigin::Named(member) => member,
+            MemberOrigin::Unnamed { size, rank, on_machine } => {
+                let join = || unnamed_on_machine::join(size, rank);
+                let job = on_machine.map_or_else(join, Ok)?;
+                Member { job, size, rank }
+            }
         };
         Job::join(member, self)
     }

@@ -57,8 +57,8 @@ impl SharedFile {
         start: *mut u8,
         len: usize,
     ) -> Result<Pending<usize>, Error> {
-        let target = self.inner.place_access(pario_proto::Transfer::read(len as u64))?;
+        let started = self.inner.place_started_read(len)?;
         let memory = BorrowedBuffer { start, len };
-        self.submit(|slot: AccessSlot<usize>| StartedAccess::ReadInto { target, memory, slot })
+        self.submit(|slot: AccessSlot<usize>| StartedAccess::ReadInto { started, memory, slot })
     }
 }

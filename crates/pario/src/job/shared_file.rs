@@ -4,8 +4,8 @@ use std::io::{self, SeekFrom};
 use std::sync::Arc;
 
 use pario_proto::{
-    AccessOrder, AccessRange, Call, CallKind, Interleaved, Mode, Pointer, Position, Seek, Transfer,
-    View,
+    AccessOrder, AccessRange, Call, CallKind, Interleaved, JobStatus, Mode, Pointer, Position,
+    Seek, Transfer, View, WaitCause,
 };
 use parking_lot::Mutex;
 
@@ -74,10 +74,18 @@ struct SharedFileState {
     rounds: u64,
     /// The pointer of this rank, in modes with private pointers.
     pointer: u64,
+    /// Counts the calls that have moved this pointer, except reads.
+    pointer_moves: u64,
     records: Interleaved,
     /// A length that the file had when a read needed it: a read that ends before it needs no
     /// measurement, which would wait for accesses that the disks perform.
     known_end: u64,
+}
+
+/// A started read: its target, and the state of the pointer when it was placed.
+pub(super) struct StartedRead {
+    target: AccessTarget,
+    pointer_moves: u64,
 }
 
 /// The target of an access.
@@ -98,7 +106,14 @@ impl SharedFile {
     ) -> Result<Self, Error> {
         let job = coordination.files().job();
         let records = Interleaved::new(0, 0, job.rank(), job.size());
-        let state = SharedFileState { mode, rounds: 0, pointer: 0, records, known_end: 0 };
+        let state = SharedFileState {
+            mode,
+            rounds: 0,
+            pointer: 0,
+            pointer_moves: 0,
+            records,
+            known_end: 0,
+        };
         let state = Mutex::new(state);
         let issued = &coordination.files().cluster.shared.issued;
         let issuer = AccessIssuer::new(issued.of_file(coordination.file.record().id));
@@ -244,6 +259,23 @@ impl SharedFile {
         self.inner.coordination.show_request(id, is_write, len)
     }
 
+    /// The number of collective calls that this rank has made on the file.
+    #[doc(hidden)]
+    pub fn collective_calls(&self) -> u64 {
+        self.inner.state.lock().rounds
+    }
+
+    /// The kind of the collective call in which other ranks wait for this one, according to the
+    /// status of the jobs.
+    #[doc(hidden)]
+    pub fn awaited_call(&self, jobs: &[JobStatus]) -> Option<CallKind> {
+        let (id, number) = (self.inner.coordination.shared_file(), self.collective_calls());
+        let waits = jobs.iter().flat_map(|job| &job.waits);
+        let mut waits = waits.filter(|wait| wait.cause == WaitCause::Absence);
+        let wait = waits.find(|wait| wait.opening == Some(id) && wait.number == number)?;
+        wait.arrived.iter().find_map(|(_, call)| call.kind())
+    }
+
     /// Whether the file has no bytes.
     pub fn is_empty(&self) -> Result<bool, Error> {
         Ok(self.len()? == 0)
@@ -283,10 +315,24 @@ impl Inner {
     /// Places an access, or starts the round that places it. Calls are numbered and made under one
     /// lock, so that they arrive in order.
     pub(super) fn place_access(&self, transfer: Transfer) -> Result<AccessTarget, Error> {
+        self.place_access_in(&mut self.state.lock(), transfer)
+    }
+
+    /// Places a read that is started.
+    pub(super) fn place_started_read(&self, len: usize) -> Result<StartedRead, Error> {
         let mut state = self.state.lock();
+        let target = self.place_access_in(&mut state, Transfer::read(len as u64))?;
+        Ok(StartedRead { target, pointer_moves: state.pointer_moves })
+    }
+
+    fn place_access_in(
+        &self,
+        state: &mut SharedFileState,
+        transfer: Transfer,
+    ) -> Result<AccessTarget, Error> {
         let axes = state.mode.axes();
         if state.mode.is_collective(CallKind::Transfer) {
-            let round = self.collective_call(&mut state, Call::Transfer(transfer))?;
+            let round = self.collective_call(state, Call::Transfer(transfer))?;
             return Ok(AccessTarget::Pending(round, self.placements.next_ticket()));
         }
         self.coordination.record_call(&Call::Transfer(transfer));
@@ -299,15 +345,16 @@ impl Inner {
         }
         let range = match axes.view {
             View::Interleaved => {
-                let end = self.record_end(&mut state, transfer)?;
+                let end = self.record_end(state, transfer)?;
                 state.records.place(transfer, end)
             }
             View::Whole => {
                 let after = state.pointer.saturating_add(transfer.len);
-                let end = self.known_end(&mut state, transfer, after)?;
+                let end = self.known_end(state, transfer, after)?;
                 let mut position = Position { offset: state.pointer, end };
                 let placed = position.place(transfer);
                 state.pointer = position.offset;
+                state.pointer_moves += u64::from(transfer.is_write);
                 placed
             }
         };
@@ -358,6 +405,7 @@ impl Inner {
             match self.coordination.exclusively(range, true, append) {
                 Ok(Ok(offset)) => {
                     state.pointer = offset + len;
+                    state.pointer_moves += 1;
                     self.show_pointer(&state);
                     return Some(Ok(()));
                 }
@@ -424,6 +472,31 @@ impl Inner {
         // In this order: a write that ends in between counts at the disks.
         let issued = self.issuer.end();
         Ok(self.file().len()?.max(issued))
+    }
+
+    /// Performs a started read. If it finds fewer bytes than the file had when it was placed, the file
+    /// was cut: the pointer returns to the end, unless a call has moved it since.
+    pub(super) fn read_started(
+        &self,
+        started: StartedRead,
+        buffer: &mut [u8],
+    ) -> Result<usize, Error> {
+        let StartedRead { target, pointer_moves } = started;
+        let placed = match &target {
+            AccessTarget::At(range, _) | AccessTarget::Exclusive(range, _) => Some(*range),
+            AccessTarget::Pending(..) => None,
+        };
+        let count = self.read_placed(target, buffer)?;
+        if let Some(range) = placed.filter(|range| (count as u64) < range.len) {
+            let mut state = self.state.lock();
+            let axes = state.mode.axes();
+            let is_own = axes.pointer == Pointer::Private && axes.view == View::Whole;
+            if is_own && state.pointer_moves == pointer_moves {
+                state.pointer = state.pointer.min(range.offset + count as u64);
+                state.known_end = 0;
+            }
+        }
+        Ok(count)
     }
 
     /// Reads at a target, once it is placed; copies the bytes if another rank reads for all.
@@ -555,6 +628,7 @@ impl Inner {
             let mut state = self.state.lock();
             state.mode = mode;
             state.pointer = offset;
+            state.pointer_moves += 1;
         }
         self.set_atomicity(mode)?;
         self.agree_on_end(offset)
@@ -632,6 +706,7 @@ impl Inner {
         }
         let end = if matches!(seek, Seek::End(_)) { self.len()? } else { 0 };
         state.pointer = self.target(Position { offset: state.pointer, end }, seek)?;
+        state.pointer_moves += 1;
         self.show_pointer(&state);
         Ok(state.pointer)
     }

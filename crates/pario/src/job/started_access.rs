@@ -29,7 +29,7 @@ use parking_lot::{Condvar, Mutex};
 use super::SharedFile;
 use super::coordination::PendingRound;
 use super::read_into::BorrowedBuffer;
-use super::shared_file::{AccessTarget, Inner};
+use super::shared_file::{AccessTarget, Inner, StartedRead};
 use crate::error::Error;
 use crate::pending::Pending;
 
@@ -39,12 +39,12 @@ const STARTED_ACCESSES_AT_ONCE: usize = 16;
 /// An access on its way to the thread that performs it.
 pub(super) enum StartedAccess {
     Read {
-        target: AccessTarget,
+        started: StartedRead,
         len: usize,
         slot: AccessSlot<Bytes>,
     },
     ReadInto {
-        target: AccessTarget,
+        started: StartedRead,
         memory: BorrowedBuffer,
         slot: AccessSlot<usize>,
     },
@@ -125,8 +125,8 @@ impl SharedFile {
     /// # }
     /// ```
     pub fn start_read(&self, len: usize) -> Result<Pending<Bytes>, Error> {
-        let target = self.inner.place_access(pario_proto::Transfer::read(len as u64))?;
-        self.submit(|slot| StartedAccess::Read { target, len, slot })
+        let started = self.inner.place_started_read(len)?;
+        self.submit(|slot| StartedAccess::Read { started, len, slot })
     }
 
     /// Starts a write at the pointer of the mode. The write is placed now. If the mode makes it
@@ -141,10 +141,10 @@ impl SharedFile {
         self.submit(|slot| StartedAccess::Write { target, bytes, slot })
     }
 
-    /// Starts a transfer that this rank cannot make, and says why: if the mode makes transfers
-    /// collective, it fails on all ranks, with this rank and the reason. Does not wait for them.
-    pub fn start_failed_transfer(&self, why: &str) {
-        let Some(round) = self.inner.fail_call(CallKind::Transfer, why) else { return };
+    /// Starts a call of this kind that this rank cannot make, and says why: if the mode makes such
+    /// calls collective, it fails on all ranks, with this rank and the reason. Does not wait for them.
+    pub fn start_failed_call(&self, kind: CallKind, why: &str) {
+        let Some(round) = self.inner.fail_call(kind, why) else { return };
         match self.access_queue() {
             Ok(queue) => queue.push(self.inner.clone(), StartedAccess::Failed { round }),
             // No thread can be created.
@@ -241,16 +241,16 @@ impl AccessQueue {
         // The file is dropped last, without the lock.
         let Some((inner, access)) = self.take_next() else { return false };
         match access {
-            StartedAccess::Read { target, len, slot } => {
+            StartedAccess::Read { started, len, slot } => {
                 let mut bytes = vec![0; len];
-                let read = inner.read_placed(target, &mut bytes);
+                let read = inner.read_started(started, &mut bytes);
                 slot.fill(read.map(|count| {
                     bytes.truncate(count);
                     Bytes::from(bytes)
                 }));
             }
-            StartedAccess::ReadInto { target, mut memory, slot } => {
-                slot.fill(inner.read_placed(target, memory.bytes()));
+            StartedAccess::ReadInto { started, mut memory, slot } => {
+                slot.fill(inner.read_started(started, memory.bytes()));
             }
             StartedAccess::Write { target, bytes, slot } => {
                 slot.fill(inner.write_placed(target, &bytes));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
-use pario::{Cluster, File, Job, Mode, SharedFile};
+use pario::{Cluster, ErrorKind, File, FilePath, Job, Mode, SharedFile};
 use pario_proto::home_node;
 use pario_server::Node;
 
@@ -333,6 +333,32 @@ fn a_process_that_waits_for_bytes_is_shown_with_those_that_use_them() {
             })
         });
     });
+}
+
+/// Each file is reset at its home, also where a delegation lets a process access it without asking.
+#[test]
+fn a_reset_reaches_the_openers_of_all_nodes() {
+    let site = Site::new(Transport::TwoNodes);
+    let client = site.another();
+    let mut homes = [0; 2];
+    for number in 0..8 {
+        let path = format!("/file {number}");
+        let file = open(&client, &path, false);
+        file.write_at(&[1; 100], 0).unwrap();
+        homes[home_node(file.record().id, 2)] += 1;
+        let (_, files) = site.cluster.reset(&[FilePath::new(&path).unwrap()]).unwrap();
+        assert_eq!(files.iter().map(FilePath::as_str).collect::<Vec<_>>(), [path.as_str()]);
+        let mut error = None;
+        until("the process knows it", || {
+            error = file.write_at(&[2; 100], 0).err();
+            error.is_some()
+        });
+        let error = error.unwrap();
+        assert_eq!(error.kind(), ErrorKind::Stale);
+        assert!(error.to_string().contains("`pario reset` has ended"), "{error}");
+        open(&client, &path, false).write_at(&[3; 100], 0).unwrap();
+    }
+    assert!(homes.iter().all(|count| *count > 0), "{homes:?}");
 }
 
 #[test]

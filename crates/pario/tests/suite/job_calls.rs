@@ -61,7 +61,7 @@ fn a_call_that_one_rank_cannot_make_fails_on_all_in_every_mode() {
                 if mode.is_collective(CallKind::Transfer) {
                     // A started access fails as well, and the caller does not wait.
                     if rank == failing {
-                        file.start_failed_transfer("no bytes");
+                        file.start_failed_call(CallKind::Transfer, "no bytes");
                     } else {
                         let error = file.start_read(10).unwrap().wait().unwrap_err();
                         assert_eq!(failed(&error), (failing, "no bytes"));

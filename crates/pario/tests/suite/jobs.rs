@@ -12,6 +12,7 @@ use pario::memory::{Broker, Endpoint, Reduction, Rendezvous};
 use pario::{CachedOptions, Cluster, ErrorKind, Job, Mode};
 use pario_server::Node;
 use parking_lot::Mutex;
+use rustix::process::{Signal, getpid, kill_process};
 
 use crate::sites::{alone, any_port, key_options, until, write_key};
 
@@ -245,6 +246,22 @@ fn rank_process() {
             assert!(!team.is_near((job.rank() + 1) % job.size()));
             files.barrier().unwrap();
         }
+        // It is stopped in the middle of an open that counts for the job.
+        "stopped open" | "open" => {
+            let files = Job::new(name, size.parse().unwrap(), rank.parse().unwrap())
+                .unwrap()
+                .files(&connect());
+            let own = Job::new(&format!("{name}, alone"), 1, 0).unwrap().files(files.cluster());
+            let options = own.options(Mode::Unix).read(true).write(true).create(true);
+            let file = options.open_first_of_by(&files, "/f", |options| {
+                if action == "stopped open" {
+                    report("opening");
+                    kill_process(getpid(), Signal::STOP).unwrap();
+                }
+                options.open("/f")
+            });
+            std::mem::forget((file.unwrap(), own, files));
+        }
         _ => panic!("{role}"),
     }
     report("ready");
@@ -322,6 +339,73 @@ fn both_sources_of_losses_make_one_list() {
     // Without the memory, the report of the node remains.
     job.leave_memory();
     assert_eq!(job.lost_ranks(), [2]);
+}
+
+/// There is no time limit for the first open of a job, so that `pario why` must name its process.
+#[test]
+fn a_first_opener_that_is_stopped_delays_the_others_and_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = start_node(dir.path());
+    let name = new_name();
+    let mut first =
+        RankProcess::start(&role("stopped open", &node.address(), "", &name, 2, 0), &[]);
+    first.expect("opening");
+    let cluster = Cluster::connect(&node.address()).unwrap();
+    let files = Job::new(&name, 2, 1).unwrap().files(&cluster);
+    let own = Job::new(&new_name(), 1, 0).unwrap().files(&cluster);
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| {
+            let options = own.options(Mode::Unix).read(true).write(true).create(true);
+            options.open_first_of(&files, "/f")
+        });
+        until("the wait is known", || {
+            let jobs = cluster.jobs().unwrap();
+            let job = jobs.iter().find(|job| job.job == name).unwrap();
+            job.waits.first().is_some_and(|wait| {
+                assert_eq!((wait.waiting(), wait.awaited()), (vec![1], vec![0]));
+                let told = wait.to_string();
+                assert!(told.starts_with("rank 1 waits for rank 0 in open"), "{told}");
+                assert!(wait.missing[0].is_here && job.here == [0, 1], "{job:?}");
+                true
+            })
+        });
+        assert!(!second.is_finished());
+        let pid = rustix::process::Pid::from_raw(first.process.id().cast_signed()).unwrap();
+        kill_process(pid, Signal::CONT).unwrap();
+        first.expect("ready");
+        second.join().unwrap().unwrap().close().unwrap();
+    });
+}
+
+#[test]
+fn a_second_process_with_a_rank_of_a_named_job_is_refused_and_both_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = start_node(dir.path());
+    let name = new_name();
+    let mut first = RankProcess::start(&role("open", &node.address(), "", &name, 2, 0), &[]);
+    first.expect("ready");
+    let cluster = Cluster::connect(&node.address()).unwrap();
+    let files = Job::new(&name, 2, 0).unwrap().files(&cluster);
+    let own = Job::new(&new_name(), 1, 0).unwrap().files(&cluster);
+    let open = own.options(Mode::Unix).read(true).open_first_of(&files, "/f").map(drop);
+    for error in [files.barrier().unwrap_err(), open.unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Busy);
+        let told = error.to_string();
+        for part in [
+            format!("process {} (", std::process::id()),
+            format!("cannot be rank 0 of job {name}: process {} (", first.process.id()),
+            "on host ".to_owned(),
+            "PARIO_JOB".to_owned(),
+        ] {
+            assert!(told.contains(&part), "{told}");
+        }
+    }
+    first.kill();
+    // The rank is free when its process has ended.
+    until("the node knows that the process has ended", || {
+        let options = own.options(Mode::Unix).read(true);
+        options.open_first_of(&files, "/f").is_ok()
+    });
 }
 
 /// Two processes are on machines of their own, as far as they can tell. They find each other through

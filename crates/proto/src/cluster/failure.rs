@@ -323,6 +323,27 @@ pub enum Failure {
         /// The process that is refused.
         newcomer: Box<ProcessName>,
     },
+    /// A user has ended the atomic accesses of this process to a file.
+    #[error(
+        "`pario reset` has ended the atomic access of this process to the file; open the file again"
+    )]
+    AccessReset,
+    /// Another process is this rank of a job with a name.
+    #[error(
+        "{newcomer} cannot be rank {rank} of job {job}: {holder} is that rank. If both belong to one \
+         job, give each process its own rank; if they belong to two jobs, give each job a name of \
+         its own with the variable PARIO_JOB"
+    )]
+    RankHeld {
+        /// The job.
+        job: Box<str>,
+        /// The rank.
+        rank: u32,
+        /// The process that is this rank.
+        holder: Box<ProcessName>,
+        /// The process that is refused.
+        newcomer: Box<ProcessName>,
+    },
 }
 
 impl Failure {

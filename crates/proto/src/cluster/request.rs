@@ -260,6 +260,19 @@ pub enum Request {
         /// The call.
         call: JobOpenCall,
     },
+    /// Ends the atomic accesses at this node to these files, or to all files if there are none: of
+    /// the processes of the user, or of all for administrators. They must open the files again.
+    ResetAtomic {
+        /// The files, by a path by which a process has opened them.
+        files: Vec<FilePath>,
+    },
+    /// Says that this process is a rank of a job with a name. Fails if another process is.
+    JoinJob {
+        /// The rank.
+        member: Member,
+        /// This process, for the error of another one with the same rank.
+        process: ProcessName,
+    },
 }
 
 impl Request {
@@ -300,6 +313,8 @@ impl Request {
             Request::AtomicWaits => "atomic waits",
             Request::JoinUnnamedJob { .. } => "join unnamed job",
             Request::JobOpen { .. } => "job open",
+            Request::ResetAtomic { .. } => "reset atomic access",
+            Request::JoinJob { .. } => "join job",
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::mode::Mode;
+use super::mode::{CallKind, Mode};
 use super::position::{AccessRange, Seek, Transfer};
 
 /// The limit of the reply that the opening rank broadcasts to the other ranks.
@@ -72,6 +72,17 @@ impl Call {
             len -= 1;
         }
         Self::Failed(reason[..len].into())
+    }
+
+    /// The kind of the call, if it is one on a file.
+    pub fn kind(&self) -> Option<CallKind> {
+        match self {
+            Call::Transfer(_) => Some(CallKind::Transfer),
+            Call::Seek(_) => Some(CallKind::Seek),
+            Call::SetMode(_) => Some(CallKind::SetMode),
+            Call::Close => Some(CallKind::Close),
+            Call::Open(_) | Call::Barrier | Call::Failed(_) => None,
+        }
     }
 
     /// The bytes of text in the call.

@@ -20,7 +20,8 @@ pub enum WaitCause {
     Performance,
     /// The missing ranks hold some of the bytes, or have claimed them earlier.
     Bytes(BytesWait),
-    /// The size of the file is being measured; no rank is missing.
+    /// The size of the file is being measured: by the missing rank, which waits for itself too, or by
+    /// the interface node if no rank is missing.
     Size,
 }
 

@@ -14,6 +14,10 @@
 //! access that was under way when its opener gave the delegation back is a claim before all claims
 //! that wait. The end of the file is not known here: an append claims all bytes from the end on, and
 //! measures the file while it holds them.
+//!
+//! A user can *reset* openers: all their calls fail from then on, and their claims end. An opener with
+//! a delegation that is reset stands in the way of others until it has closed the file, for the length
+//! of a lease at most.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -62,6 +66,8 @@ pub enum OpenerRefusal {
     Unknown,
     /// The opener has too many claims.
     TooManyClaims,
+    /// A user has reset the opener.
+    Reset,
 }
 
 /// Callers and their replies.
@@ -107,6 +113,8 @@ struct Opener<T> {
     recall_waiter: Option<T>,
     /// The open that waits, and since when.
     opening: Option<(T, u64)>,
+    /// Whether a user has reset it.
+    is_reset: bool,
 }
 
 /// Openers that coordinate among themselves.
@@ -135,6 +143,9 @@ impl<T> AtomicOpeners<T> {
     ) -> OpenerAnswers<T> {
         self.known.entry(who.id.space).or_default().insert(file);
         let openers = self.files.entry(file).or_default();
+        if openers.is_reset(who.id) {
+            return vec![(ticket, Err(OpenerRefusal::Reset))];
+        }
         // An opener that opens again has lost the reply to its first open.
         let mut answers = openers.remove(who.id);
         openers.add(who, ticket, now_ms);
@@ -154,6 +165,9 @@ impl<T> AtomicOpeners<T> {
         let Some((openers, slot)) = self.find(file, id) else {
             return vec![(ticket, Err(OpenerRefusal::Unknown))];
         };
+        if openers.is_reset(id) {
+            return vec![(ticket, Err(OpenerRefusal::Reset))];
+        }
         if openers.claims.count_of(slot) >= OPENER_CLAIMS_LIMIT {
             return vec![(ticket, Err(OpenerRefusal::TooManyClaims))];
         }
@@ -193,6 +207,9 @@ impl<T> AtomicOpeners<T> {
             return vec![(ticket, Err(OpenerRefusal::Unknown))];
         };
         let Some(opener) = openers.openers.get_mut(&slot) else { return Vec::new() };
+        if opener.is_reset {
+            return vec![(ticket, Err(OpenerRefusal::Reset))];
+        }
         if delegation < opener.delegation || opener.recalled_ms.is_some() {
             return vec![(ticket, Ok(AtomicOutcome::Recalled))];
         }
@@ -211,7 +228,10 @@ impl<T> AtomicOpeners<T> {
     ) -> OpenerAnswers<T> {
         let mut answers = vec![(ticket, Ok(AtomicOutcome::Done))];
         let Some((openers, slot)) = self.find(file, id) else { return answers };
-        let room = OPENER_CLAIMS_LIMIT.saturating_sub(openers.claims.count_of(slot));
+        let room = match openers.is_reset(id) {
+            true => 0,
+            false => OPENER_CLAIMS_LIMIT.saturating_sub(openers.claims.count_of(slot)),
+        };
         // Also those of a delegation that has expired: the opener accesses these bytes.
         for (number, bytes) in claims.into_iter().take(room) {
             let claim = BytesClaim { rank: slot, number, bytes, since_ms: now_ms };
@@ -244,6 +264,32 @@ impl<T> AtomicOpeners<T> {
         let files = self.known.get(&space).cloned().unwrap_or_default();
         let lose = |file| self.remove(file, |known| known.space == space, now_ms);
         files.into_iter().flat_map(lose).collect()
+    }
+
+    /// Resets the openers of these files, or of all files if there are none: those of a user, or of
+    /// all users. Their calls fail from now on. Returns the paths of their files.
+    pub fn reset(
+        &mut self,
+        uid: Option<u32>,
+        files: &[FilePath],
+        now_ms: u64,
+    ) -> (BTreeSet<FilePath>, OpenerAnswers<T>) {
+        let (mut paths, mut answers) = (BTreeSet::new(), Vec::new());
+        let is_wanted = |openers: &&mut FileOpeners<T>| {
+            let mut known = openers.openers.values().map(|opener| &opener.who.path);
+            files.is_empty() || known.any(|path| files.contains(path))
+        };
+        for openers in self.files.values_mut().filter(is_wanted) {
+            let is_of = |opener: &&Opener<T>| uid.is_none_or(|uid| uid == opener.who.uid);
+            let own = openers.openers.values().filter(is_of).filter(|opener| !opener.is_reset);
+            let ids: Vec<OpenerId> = own.map(|opener| opener.who.id).collect();
+            for id in ids {
+                paths.extend(openers.path_of(id));
+                answers.extend(openers.reset(id, now_ms));
+            }
+            answers.extend(openers.advance(now_ms));
+        }
+        (paths, answers)
     }
 
     /// Lets the waits go on that have waited for openers which have not given their delegations back
@@ -333,6 +379,7 @@ impl<T> FileOpeners<T> {
             recalled_ms: None,
             recall_waiter: None,
             opening: Some((ticket, now_ms)),
+            is_reset: false,
         };
         self.openers.insert(self.next_slot, opener);
         self.next_slot = self.next_slot.wrapping_add(1);
@@ -346,6 +393,30 @@ impl<T> FileOpeners<T> {
         let Some(Opener { recall_waiter, opening, .. }) = removed else { return Vec::new() };
         let calls = recall_waiter.into_iter().chain(opening.map(|(ticket, _)| ticket));
         calls.chain(claims).map(|ticket| (ticket, Err(OpenerRefusal::Unknown))).collect()
+    }
+
+    /// Resets an opener: its claims and its calls that wait end. Others wait for the end of its
+    /// delegation, as for that of a recalled one.
+    fn reset(&mut self, id: OpenerId, now_ms: u64) -> OpenerAnswers<T> {
+        let Some(slot) = self.slot_of(id) else { return Vec::new() };
+        let claims = self.claims.take_rank(slot).into_iter();
+        let Some(opener) = self.openers.get_mut(&slot) else { return Vec::new() };
+        opener.is_reset = true;
+        if opener.is_delegated {
+            opener.recalled_ms.get_or_insert(now_ms);
+        }
+        let opening = opener.opening.take().map(|(ticket, _)| ticket);
+        let calls = opener.recall_waiter.take().into_iter().chain(opening);
+        calls.chain(claims).map(|ticket| (ticket, Err(OpenerRefusal::Reset))).collect()
+    }
+
+    fn is_reset(&self, id: OpenerId) -> bool {
+        self.openers.values().any(|opener| opener.who.id == id && opener.is_reset)
+    }
+
+    fn path_of(&self, id: OpenerId) -> Option<FilePath> {
+        let opener = self.openers.values().find(|opener| opener.who.id == id)?;
+        Some(opener.who.path.clone())
     }
 
     /// Grants the opens and claims that can be granted, and recalls delegations that are in their
@@ -395,7 +466,8 @@ impl<T> FileOpeners<T> {
     }
 
     fn has_several_groups(&self) -> bool {
-        let mut groups = self.openers.values().map(Opener::group);
+        let counts = |opener: &&Opener<T>| !opener.is_reset || opener.is_delegated;
+        let mut groups = self.openers.values().filter(counts).map(Opener::group);
         let first = groups.next();
         groups.any(|group| Some(group) != first)
     }

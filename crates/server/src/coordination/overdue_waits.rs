@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
-use pario_proto::{JobStatus, LockKind, LockRange, LockWait, SharedFileId, WaitCause, WaitStatus};
+use pario_proto::{
+    AtomicWait, JobStatus, LockKind, LockRange, LockWait, SharedFileId, WaitCause, WaitStatus,
+};
 
 /// Finds waits that have lasted too long.
 #[derive(Debug)]
@@ -11,6 +13,7 @@ pub struct OverdueWaits {
     limit_ms: u64,
     reported: HashSet<CollectiveKey>,
     reported_locks: HashSet<LockKey>,
+    reported_atomic: HashSet<AtomicKey>,
 }
 
 /// Identifies a wait of a job: user, job, shared file, and what it waits for.
@@ -30,10 +33,15 @@ enum AwaitedKey {
 /// Identifies a wait for a lock: process, file, range and kind.
 type LockKey = (String, String, LockRange, LockKind);
 
+/// Identifies a wait for atomic access: process, file, the bytes as from, to and whether it writes,
+/// and whether it waits for a recalled delegation.
+type AtomicKey = (String, String, Option<(u64, u64, bool)>, bool);
+
 impl OverdueWaits {
     /// Reports waits of at least `limit_ms` milliseconds.
     pub fn new(limit_ms: u64) -> Self {
-        Self { limit_ms, reported: HashSet::new(), reported_locks: HashSet::new() }
+        let (reported, reported_locks) = (HashSet::new(), HashSet::new());
+        Self { limit_ms, reported, reported_locks, reported_atomic: HashSet::new() }
     }
 
     /// Returns the waits of jobs that have become overdue since the last call.
@@ -53,6 +61,15 @@ impl OverdueWaits {
         let late = waits.iter().filter(|wait| wait.waited_ms >= self.limit_ms);
         unreported(&mut self.reported_locks, late.collect(), |wait| {
             (wait.client.clone(), wait.path.to_string(), wait.range, wait.kind)
+        })
+    }
+
+    /// Returns the waits for atomic access that have become overdue since the last call.
+    pub fn newly_overdue_atomic<'w>(&mut self, waits: &'w [AtomicWait]) -> Vec<&'w AtomicWait> {
+        let late = waits.iter().filter(|wait| wait.waited_ms >= self.limit_ms);
+        unreported(&mut self.reported_atomic, late.collect(), |wait| {
+            let bytes = wait.bytes.map(|bytes| (bytes.from, bytes.to, bytes.is_write));
+            (wait.client.clone(), wait.path.to_string(), bytes, wait.is_recall)
         })
     }
 }
@@ -159,5 +176,24 @@ mod tests {
         let waits = [wait("a", 10), wait("b", 11)];
         assert_eq!(overdue.newly_overdue_locks(&waits), [&waits[0]]);
         assert!(overdue.newly_overdue_locks(&waits).is_empty());
+    }
+
+    #[test]
+    fn every_wait_for_atomic_access_is_reported_once() {
+        let mut overdue = OverdueWaits::new(10);
+        let wait = |from, is_recall, waited_ms| AtomicWait {
+            path: FilePath::new("/f").unwrap(),
+            uid: 0,
+            client: "a".to_owned(),
+            bytes: Some(BytesUse::new(from, 1, true)),
+            holders: Vec::new(),
+            is_recall,
+            waited_ms,
+        };
+        let waits = [wait(0, false, 10), wait(1, false, 9), wait(0, true, 11)];
+        assert_eq!(overdue.newly_overdue_atomic(&waits), [&waits[0], &waits[2]]);
+        let waits = [wait(0, false, 20), wait(1, false, 19)];
+        assert_eq!(overdue.newly_overdue_atomic(&waits), [&waits[1]]);
+        assert!(overdue.newly_overdue_atomic(&waits).is_empty());
     }
 }

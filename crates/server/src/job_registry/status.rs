@@ -44,7 +44,7 @@ impl<J, T> State<J, T> {
         });
         let mut files: Vec<_> = files.collect();
         files.sort_by_key(|(id, _)| **id);
-        let here = sorted(job.ranks.values());
+        let here = connected(job);
         let missing = |rank: u32| {
             let of_job = job.last.get(&rank).cloned();
             let in_table = job.memory.as_ref().and_then(|memory| {
@@ -161,6 +161,15 @@ pub(super) fn call_of(call: &SharedCall) -> Option<Call> {
         }
         SharedCall::Tell | SharedCall::Unlock { .. } | SharedCall::Performed { .. } => None,
     }
+}
+
+/// Returns the ranks whose processes are connected: those that have called, and those that have only
+/// said which rank they are.
+fn connected<J>(job: &Job<J>) -> Vec<u32> {
+    let mut ranks: Vec<u32> = job.ranks.values().chain(job.members.keys()).copied().collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    ranks
 }
 
 fn sorted(ranks: Values<'_, SpaceId, u32>) -> Vec<u32> {

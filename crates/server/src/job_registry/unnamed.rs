@@ -11,7 +11,6 @@ use pario_net::SpaceId;
 use pario_proto::{Failure, Member, ProcessName};
 
 use super::{Job, JobRegistry, SharedFileId, check_member};
-use crate::limits::Resource;
 
 /// The unnamed jobs that not all ranks have joined yet.
 #[derive(Debug, Default)]
@@ -117,10 +116,7 @@ impl<J, T> JobRegistry<J, T> {
         let member = Member { job, size, rank };
         check_member(&member).map_err(Failure::Invalid)?;
         let key = (uid, member.job.clone());
-        if let (Some(quotas), false) = (&self.quotas, state.jobs.contains_key(&key)) {
-            let own = state.jobs.keys().filter(|(of, _)| *of == uid).count() as u64;
-            quotas.check(uid, Resource::Jobs, own, state.jobs.len() as u64)?;
-        }
+        self.check_new_job(state, &key)?;
         let job = state.jobs.entry(key).or_insert_with(|| Job::new(size));
         if !job.ranks.contains_key(&space) {
             let refused = |error| {

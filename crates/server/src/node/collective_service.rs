@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use crate::coordination::FirstOpens;
 use crate::job_registry::{
-    FileAction, FileActions, JobAction, JobKey, JobRegistry, check_job_name,
+    FileAction, FileActions, JobAction, JobKey, JobRegistry, JoinRefusal, check_job_name,
 };
 use crate::limits::{QuotaShare, RENDEZVOUS_LIMIT_BYTES, Resource};
 use crate::node_state::NodeState;
@@ -161,6 +161,38 @@ impl CollectiveService {
         let (uid, space) = (session.identity.uid, session.space);
         let job = self.registry.join_unnamed(uid, space, size_and_rank, process, now_ns)?;
         Ok(Reply::UnnamedJobJoined { job })
+    }
+
+    /// Makes a process a member of a job with a name.
+    pub fn join_named(
+        &self,
+        session: &Session,
+        member: &Member,
+        process: ProcessName,
+    ) -> Result<Reply, Failure> {
+        // All processes must ask the same node.
+        self.shared.interface()?;
+        let newcomer = session.process.get_or_init(|| process.cleaned());
+        let sessions = &self.shared.sessions;
+        let is_other =
+            |holder| sessions.process_of(holder).is_some_and(|holder| holder != *newcomer);
+        let (uid, space) = (session.identity.uid, session.space);
+        loop {
+            let holder = match self.registry.join_named(uid, space, member, is_other) {
+                Ok(()) => return Ok(Reply::Done),
+                Err(JoinRefusal::Failed(failure)) => return Err(failure),
+                Err(JoinRefusal::Taken(holder)) => holder,
+            };
+            // If the other process has ended since, this one may be the rank.
+            if let Some(holder) = sessions.process_of(holder) {
+                return Err(Failure::RankHeld {
+                    job: member.job.as_str().into(),
+                    rank: member.rank,
+                    holder: Box::new(holder),
+                    newcomer: Box::new(newcomer.clone()),
+                });
+            }
+        }
     }
 
     /// Handles a request about the rendezvous of the machines of a job.

@@ -12,9 +12,9 @@ use pario_net::{
     Bulk, FilePart, IncomingRequest, RecvError, RpcServer, Sender, SpaceId, panic_text,
 };
 use pario_proto::{
-    AtomicCall, AtomicRequest, CheckRequest, DiskId, FILES_LIMIT, Failure, GROUPS_LIMIT, Grant,
-    Identity, NamespaceRequest, PROTOCOL_VERSION, PeerKind, PeerRequest, RANGES_LIMIT, Reply,
-    ReplyMessage, Request, RequestMessage, SubfileLocation, TRANSFER_LIMIT_BYTES, home_node,
+    AtomicCall, AtomicRequest, CheckRequest, DiskId, FILES_LIMIT, Failure, FilePath, GROUPS_LIMIT,
+    Grant, Identity, NamespaceRequest, PROTOCOL_VERSION, PeerKind, PeerRequest, RANGES_LIMIT,
+    Reply, ReplyMessage, Request, RequestMessage, SubfileLocation, TRANSFER_LIMIT_BYTES, home_node,
 };
 
 use super::collective_service::CollectiveService;
@@ -181,10 +181,7 @@ impl Dispatcher {
             Request::Jobs => reply.send(plain_reply(self.collectives.jobs(&session))),
             Request::Reset { files } => {
                 let reset = self.collectives.reset(&session, &files);
-                let object = match files.as_slice() {
-                    [] => "reset all files and jobs".to_owned(),
-                    files => format!("reset {} files, first {}", files.len(), files[0]),
-                };
+                let object = described_reset(&files, "all files and jobs");
                 self.note_administration(&session, &object, &reset);
                 reply.send(plain_reply(reset));
             }
@@ -192,6 +189,9 @@ impl Dispatcher {
             Request::Lock(request) => self.collectives.lock_call(&session, request, reply),
             Request::LockWaits => reply.send(plain_reply(self.collectives.lock_waits(&session))),
             Request::Atomic(request) => self.serve_atomic(&session, request, reply),
+            Request::ResetAtomic { files } => {
+                reply.send(plain_reply(self.reset_atomic(&session, &files)));
+            }
             Request::AtomicWaits => reply.send(plain_reply(self.atomic_waits(&session))),
             Request::Process(request) => self.process(&session, request, data, reply),
             Request::Team { job, call } => {
@@ -199,6 +199,10 @@ impl Dispatcher {
             }
             Request::JoinUnnamedJob { size, rank, process } => {
                 let joined = self.collectives.join_unnamed(&session, (size, rank), process);
+                reply.send(plain_reply(joined));
+            }
+            Request::JoinJob { member, process } => {
+                let joined = self.collectives.join_named(&session, &member, process);
                 reply.send(plain_reply(joined));
             }
             request => match self.shared.begin() {
@@ -232,6 +236,20 @@ impl Dispatcher {
         }
         let (node, now_ms) = (self.shared.name(), self.shared.now_ms());
         self.shared.atomic_files.call(node, session, request, reply, now_ms);
+    }
+
+    /// Ends atomic accesses to files whose home is this node.
+    fn reset_atomic(&self, session: &Session, files: &[FilePath]) -> Result<Reply, Failure> {
+        let is_administrator = self.shared.is_administrator(&session.identity);
+        let uid = (!is_administrator).then_some(session.identity.uid);
+        let (node, now_ms) = (self.shared.name(), self.shared.now_ms());
+        let ended = self.shared.atomic_files.reset(node, uid, files, now_ms);
+        if !ended.is_empty() {
+            tracing::info!(client = session.name, files = ?ended, "reset of atomic access");
+            let object = described_reset(files, "atomic access to all files");
+            self.note_administration(session, &object, &Ok(()));
+        }
+        Ok(Reply::Reset { jobs: Vec::new(), files: ended })
     }
 
     /// The waits of openers that a client may see.
@@ -646,6 +664,14 @@ fn required_grant(request: &Request) -> Option<(&Grant, DiskId, bool, bool)> {
 }
 
 /// Logs a panic with the kind of its request.
+/// Describes a reset in the audit log.
+fn described_reset(files: &[FilePath], all: &str) -> String {
+    match files {
+        [] => format!("reset {all}"),
+        [first, ..] => format!("reset {} files, first {first}", files.len()),
+    }
+}
+
 fn log_panic(kind: &str, panic: &(dyn Any + Send)) {
     let text = panic_text(panic);
     tracing::error!(

@@ -323,7 +323,7 @@ impl Node {
             }
         }
         let shared = self.shared.clone();
-        if shared.interface.is_some() && shared.node().wait_warning.is_some() {
+        if shared.node().wait_warning.is_some() {
             start("wait warnings", Box::new(move || watched.warn_of_long_waits()))?;
         }
         if shared.rebuild.is_pending() && shared.config.nodes.len() > 1 {

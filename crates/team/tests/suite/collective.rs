@@ -241,3 +241,34 @@ fn what_cannot_be_a_team_is_refused() {
     let alone = Team::meet(&new_job(), 1, 0).unwrap();
     assert!(alone.broadcast(1, &mut []).is_err());
 }
+
+/// The last job of this name may be about to end, so that a process waits for its rank at first.
+#[test]
+fn a_second_process_with_a_rank_learns_which_process_has_it() {
+    let job = &new_job();
+    let (here, over) = (&std::sync::Barrier::new(3), &std::sync::Barrier::new(3));
+    std::thread::scope(|scope| {
+        for rank in 0..2 {
+            scope.spawn(move || {
+                let team = Team::meet(job, 2, rank).unwrap();
+                here.wait();
+                over.wait();
+                drop(team);
+            });
+        }
+        here.wait();
+        let options = TeamOptions { timeout: Duration::from_millis(50), multi_machine: None };
+        let told = [0, 1].map(|rank| Team::meet_with(job, 2, rank, &options).map(drop));
+        // The ranks go on before anything is judged: they must not be left waiting.
+        over.wait();
+        for (rank, told) in told.into_iter().enumerate() {
+            let told = told.unwrap_err().to_string();
+            let process = format!("process {} (", std::process::id());
+            assert_eq!(told.matches(&process).count(), 2, "{told}");
+            for part in [&format!("cannot be rank {rank} of job {job}: "), " on host ", "PARIO_JOB"]
+            {
+                assert!(told.contains(part), "{told}");
+            }
+        }
+    });
+}

@@ -4,7 +4,8 @@
 //! real one ([`AtomicOpeners`](pario_server::coordination::AtomicOpeners)), and so are the claims of
 //! the processes ([`OpenerClaims`](pario::simulation::OpenerClaims)). Messages keep their order on a
 //! connection and otherwise take any time, far less than a lease. Processes read, write, append and
-//! measure a file in parts. They are killed, stopped and continued, and the home node is restarted.
+//! measure a file in parts. They are killed, stopped and continued, the home node is restarted, and
+//! the openers of a user are reset.
 //! A model that knows neither claims nor delegations checks which accesses are under way at the same
 //! time, and what they read.
 
@@ -34,6 +35,8 @@ pub struct OpenersRun {
     pub stopped: u64,
     /// Restarts of the home node.
     pub restarts: u64,
+    /// Resets of the openers of a user.
+    pub resets: u64,
 }
 
 /// Runs a seed to its end. Fails if accesses mix, if an append is lost, or if a process waits longer
@@ -51,17 +54,18 @@ impl AddAssign for OpenersRun {
         self.killed += other.killed;
         self.stopped += other.stopped;
         self.restarts += other.restarts;
+        self.resets += other.resets;
     }
 }
 
 impl fmt::Display for OpenersRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { steps, accesses, delegated, recalls, killed, stopped, restarts } = self;
+        let Self { steps, accesses, delegated, recalls, killed, stopped, restarts, resets } = self;
         write!(
             f,
             "{steps} steps, {accesses} accesses, {delegated} of them without a message, {recalls} \
              delegations given back, {killed} processes killed, {stopped} stopped, {restarts} \
-             restarts of the home node"
+             restarts of the home node, {resets} resets of a user"
         )
     }
 }

@@ -42,10 +42,10 @@ struct Performance {
     found: Vec<u32>,
     /// Parts that are left, each a range of the file.
     left: Vec<(u64, u64)>,
-    /// Whether the access may mix with others: its process was stopped for too long, or the home
-    /// node was restarted.
+    /// Whether the access may mix with others: its process was stopped for too long or reset, or
+    /// the home node was restarted.
     is_exempt: bool,
-    /// Whether it has begun during such an access, whose bytes it may find in part.
+    /// Whether such an access was under way at the same time, whose bytes it may find in part.
     is_disturbed: bool,
 }
 
@@ -60,8 +60,14 @@ impl File {
         self.bytes.len() as u64
     }
 
-    /// Begins an access. Fails if it conflicts with another one.
-    pub fn begin(&mut self, id: u64, process: usize, kind: AccessKind) -> Result<()> {
+    /// Begins an access. Fails if it conflicts with another one, unless it is exempt.
+    pub fn begin(
+        &mut self,
+        id: u64,
+        process: usize,
+        kind: AccessKind,
+        is_exempt: bool,
+    ) -> Result<()> {
         let end = self.len();
         let (from, len) = match kind {
             AccessKind::Read(from, len) | AccessKind::Write(from, len) => (from, len),
@@ -70,10 +76,14 @@ impl File {
         };
         let bytes = BytesUse::new(from, len, kind.is_write());
         for other in &self.under_way {
-            let may_mix = other.is_exempt || !other.bytes.clashes(&bytes);
+            let may_mix = is_exempt || other.is_exempt || !other.bytes.clashes(&bytes);
             ensure!(may_mix, "{kind:?} of process {process} begins during {other:?}");
         }
-        let is_disturbed = self.under_way.iter().any(|other| other.bytes.clashes(&bytes));
+        let mut is_disturbed = false;
+        for other in self.under_way.iter_mut().filter(|other| other.bytes.clashes(&bytes)) {
+            other.is_disturbed |= is_exempt;
+            is_disturbed = true;
+        }
         self.writes += 1;
         let left = match kind {
             AccessKind::Measure | AccessKind::SetLen(_) => Vec::new(),
@@ -94,7 +104,7 @@ impl File {
             end,
             found: Vec::new(),
             left,
-            is_exempt: false,
+            is_exempt,
             is_disturbed,
         });
         Ok(())

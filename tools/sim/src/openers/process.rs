@@ -16,16 +16,22 @@ pub struct Process {
     pub life: Life,
     /// Whether it is a rank of the job; otherwise it is alone.
     pub is_rank: bool,
+    /// Its user.
+    pub uid: u32,
     /// Counts its connections.
     pub connection: u8,
+    /// The number of its opener. After a reset it opens the file as a new one.
+    pub opener: u64,
+    /// The opener that was reset at the home node. The process may not know it yet.
+    pub reset_opener: Option<u64>,
     pub registration: Registration,
     pub claims: OpenerClaims,
     /// The delegation whose recall it waits for.
     pub awaited: Option<u64>,
     pub accesses: Vec<Access>,
-    /// Messages to the home node, and replies from it.
-    pub requests: VecDeque<Message>,
-    pub replies: VecDeque<(Message, Result<AtomicOutcome, OpenerRefusal>)>,
+    /// Messages to the home node, and replies from it, with the number of the opener.
+    pub requests: VecDeque<(u64, Message)>,
+    pub replies: VecDeque<(u64, Message, Result<AtomicOutcome, OpenerRefusal>)>,
     /// Where its next append begins to look for the end.
     pub append_hint: u64,
 }
@@ -51,6 +57,8 @@ pub enum Registration {
 #[derive(Debug)]
 pub struct Access {
     pub id: u64,
+    /// The opener to which it belongs.
+    pub opener: u64,
     pub kind: AccessKind,
     pub stage: Stage,
     pub bytes: BytesUse,
@@ -84,11 +92,14 @@ pub enum Message {
 }
 
 impl Process {
-    pub fn new(is_rank: bool) -> Self {
+    pub fn new(is_rank: bool, uid: u32) -> Self {
         Self {
             life: Life::Runs,
             is_rank,
+            uid,
             connection: 0,
+            opener: 0,
+            reset_opener: None,
             registration: Registration::No,
             claims: OpenerClaims::default(),
             awaited: None,
@@ -99,11 +110,38 @@ impl Process {
         }
     }
 
-    pub fn id(&self, number: usize) -> OpenerId {
+    /// The identity of one of its openers.
+    pub fn id(&self, number: usize, opener: u64) -> OpenerId {
         let number = u8::try_from(number).expect("there are few processes");
         let mut bytes = [number; 16];
         bytes[15] = self.connection;
-        OpenerId { space: SpaceId::from_bytes(bytes), number: 1 }
+        OpenerId { space: SpaceId::from_bytes(bytes), number: opener }
+    }
+
+    /// Sends a message to the home node.
+    pub fn send(&mut self, message: Message) {
+        self.requests.push_back((self.opener, message));
+    }
+
+    /// Whether its next access may mix with others: its claim was granted before a reset that it does
+    /// not know yet. Without a delegation it learns of a reset only when it claims bytes again.
+    pub fn has_stale_claims(&self) -> bool {
+        self.reset_opener == Some(self.opener) && self.awaited.is_none()
+    }
+
+    /// Learns that its opener was reset: its accesses that wait fail, and it opens the file again.
+    /// Returns the accesses that have failed.
+    pub fn reset(&mut self) -> Vec<u64> {
+        self.send(Message::Close);
+        self.opener += 1;
+        self.registration = Registration::No;
+        self.claims = OpenerClaims::default();
+        self.awaited = None;
+        let is_waiting = |access: &Access| !matches!(access.stage, Stage::Performing(_));
+        let failed = self.accesses.iter().filter(|access| is_waiting(access));
+        let failed = failed.map(|access| access.id).collect();
+        self.accesses.retain(|access| !is_waiting(access));
+        failed
     }
 
     /// Loses the connection to a home node that is restarted.

@@ -21,8 +21,8 @@ const FILE_LIMIT: u64 = 200;
 /// a lease may be taken for stopped.
 const MESSAGE_LIMIT_MS: u64 = DELEGATION_LEASE_MS / 2;
 
-/// Where a reply goes: the process, its connection, and the message.
-type Ticket = (usize, u8, Message);
+/// Where a reply goes: the process, its connection, its opener, and the message.
+type Ticket = (usize, u8, u64, Message);
 
 struct World {
     rng: Rng,
@@ -41,8 +41,8 @@ pub fn run(seed: u64) -> Result<OpenersRun> {
     let mut rng = Rng::with_seed(seed);
     let ranks = rng.usize(0..3);
     let alone = rng.usize(usize::from(ranks == 0)..3);
-    let ranks = (0..ranks).map(|_| Process::new(true));
-    let processes = ranks.chain((0..alone).map(|_| Process::new(false))).collect();
+    let ranks = (0..ranks).map(|_| Process::new(true, 0));
+    let processes = ranks.chain((0..alone).map(|_| Process::new(false, rng.u32(0..2)))).collect();
     let mut world = World {
         rng,
         home: AtomicOpeners::default(),
@@ -154,20 +154,21 @@ impl World {
     }
 
     fn send(&mut self, number: usize, message: Message) {
-        self.processes[number].requests.push_back(message);
+        self.processes[number].send(message);
     }
 
     /// The home node takes the next message of a process, also of one that has ended since.
     fn receive_at_home(&mut self, number: usize) -> bool {
         let process = &mut self.processes[number];
-        let Some(message) = process.requests.pop_front() else { return false };
-        let (id, now_ms) = (process.id(number), self.clock_ms);
-        let ticket = (number, process.connection, message.clone());
+        let Some((opener, message)) = process.requests.pop_front() else { return false };
+        let (id, now_ms) = (process.id(number, opener), self.clock_ms);
+        let ticket = (number, process.connection, opener, message.clone());
         let answers = match message {
             Message::Open => {
                 let path = FilePath::new("/file").expect("a valid path");
                 let shared_file = process.is_rank.then_some(SharedFileId(1));
-                self.home.open(FILE, NewOpener { id, uid: 0, path, shared_file }, ticket, now_ms)
+                let who = NewOpener { id, uid: process.uid, path, shared_file };
+                self.home.open(FILE, who, ticket, now_ms)
             }
             Message::Claim(claim, bytes) => {
                 self.home.claim(FILE, id, (claim, bytes), ticket, now_ms)
@@ -188,10 +189,10 @@ impl World {
     }
 
     fn deliver(&mut self, answers: OpenerAnswers<Ticket>) {
-        for ((number, connection, message), outcome) in answers {
+        for ((number, connection, opener, message), outcome) in answers {
             let process = &mut self.processes[number];
             if process.connection == connection && process.life != Life::Dead {
-                process.replies.push_back((message, outcome));
+                process.replies.push_back((opener, message, outcome));
             }
         }
     }
@@ -202,7 +203,12 @@ impl World {
         if !process.is_running() {
             return Ok(false);
         }
-        let Some((message, outcome)) = process.replies.pop_front() else { return Ok(false) };
+        let Some((opener, message, outcome)) = process.replies.pop_front() else {
+            return Ok(false);
+        };
+        if opener != process.opener {
+            return Ok(true);
+        }
         let mut delegation = None;
         match (message, outcome) {
             (Message::Open, Ok(outcome)) => {
@@ -235,6 +241,13 @@ impl World {
                     }
                 }
                 process.registration = Registration::No;
+            }
+            (_, Err(OpenerRefusal::Reset)) => {
+                let failed = process.reset();
+                self.table.retain(|(_, id, _)| !failed.contains(id));
+                // Those that have begun since the reset.
+                self.file.exempt(|process| process == number);
+                return Ok(true);
             }
             (Message::AwaitRecall(recalled), Ok(AtomicOutcome::Recalled)) => {
                 process.awaited = process.awaited.filter(|awaited| *awaited != recalled);
@@ -269,7 +282,8 @@ impl World {
         let bytes = claimed(kind, process.append_hint);
         let id = self.next_access;
         self.next_access += 1;
-        process.accesses.push(Access { id, kind, stage: Stage::AtTable, bytes });
+        let opener = process.opener;
+        process.accesses.push(Access { id, opener, kind, stage: Stage::AtTable, bytes });
         if process.is_rank {
             self.table.push((number, id, bytes));
         }
@@ -293,7 +307,7 @@ impl World {
     fn advance_access(&mut self, number: usize, index: usize) -> Result<bool> {
         let now_ms = self.clock_ms;
         let process = &mut self.processes[number];
-        let Access { id, kind, stage, bytes } = process.accesses[index];
+        let Access { id, kind, stage, bytes, .. } = process.accesses[index];
         let is_shorter = matches!(kind, AccessKind::Append(_)) && self.file.len() < bytes.from;
         let next = match stage {
             Stage::AtTable => {
@@ -305,12 +319,12 @@ impl World {
             Stage::Asked(..) => return Ok(false),
             Stage::Unasked(claim) => match process.registration {
                 Registration::Yes => {
-                    process.requests.push_back(Message::Claim(claim, bytes));
+                    process.send(Message::Claim(claim, bytes));
                     Stage::Asked(claim, now_ms)
                 }
                 Registration::Opening(_) => return Ok(false),
                 Registration::No => {
-                    process.requests.push_back(Message::Open);
+                    process.send(Message::Open);
                     process.registration = Registration::Opening(now_ms);
                     return Ok(true);
                 }
@@ -326,7 +340,7 @@ impl World {
                     return Ok(true);
                 }
                 ClaimStep::Go => {
-                    self.file.begin(id, number, kind)?;
+                    self.file.begin(id, number, kind, process.has_stale_claims())?;
                     if let AccessKind::Append(len) = kind {
                         process.append_hint = self.file.len() + len;
                     }
@@ -348,15 +362,17 @@ impl World {
     fn end_access(&mut self, number: usize, index: usize, claim: u64) {
         let process = &mut self.processes[number];
         let access = process.accesses.remove(index);
-        if process.claims.remove(claim) {
-            process.requests.push_back(Message::Release(claim));
+        if access.opener != process.opener {
+            // The opener was reset.
+        } else if process.claims.remove(claim) {
+            process.send(Message::Release(claim));
         } else {
             self.run.delegated += 1;
         }
         self.table.retain(|(_, id, _)| *id != access.id);
     }
 
-    /// Kills or stops a process, or restarts the home node.
+    /// Kills or stops a process, restarts the home node, or resets the openers of a user.
     fn accident(&mut self) {
         let number = self.rng.usize(0..self.processes.len());
         let process = &mut self.processes[number];
@@ -365,7 +381,7 @@ impl World {
                 process.life = Life::Dead;
                 process.accesses.clear();
                 process.replies.clear();
-                process.requests.push_back(Message::Lost);
+                process.send(Message::Lost);
                 self.file.abandon(number);
                 self.table.retain(|(owner, ..)| *owner != number);
                 self.run.killed += 1;
@@ -376,7 +392,20 @@ impl World {
                 self.file.exempt(|_| true);
                 self.run.restarts += 1;
             }
-            2..=5 if process.is_running() => {
+            2 => {
+                let uid = self.rng.u32(0..2);
+                let reset: Vec<bool> =
+                    self.processes.iter().map(|process| process.uid == uid).collect();
+                let (_, answers) = self.home.reset(Some(uid), &[], self.clock_ms);
+                self.file.exempt(|process| reset[process]);
+                for process in self.processes.iter_mut().filter(|process| process.uid == uid) {
+                    let is_known = process.registration == Registration::Yes;
+                    process.reset_opener = is_known.then_some(process.opener);
+                }
+                self.deliver(answers);
+                self.run.resets += 1;
+            }
+            3..=6 if process.is_running() => {
                 process.life = Life::Stopped(self.clock_ms);
                 self.run.stopped += 1;
             }

@@ -44,6 +44,7 @@ fn accesses_of_unrelated_processes_do_not_mix_and_none_waits_for_ever() {
     }
     assert!(all.accesses > 300_000 && all.delegated > 50_000 && all.recalls > 10_000, "{all:?}");
     assert!(all.killed > 1_000 && all.stopped > 1_000 && all.restarts > 1_000, "{all:?}");
+    assert!(all.resets > 1_000, "{all:?}");
 }
 
 #[test]

@@ -68,6 +68,8 @@ struct OpenerState {
     watch: Option<Watch>,
     /// The delegation whose recall a call waits for.
     awaited: Option<u64>,
+    /// Whether a user has reset the opener: it cannot be used any more.
+    is_reset: bool,
 }
 
 /// An access that may begin. Dropping it ends the access.
@@ -154,7 +156,9 @@ impl Openers {
     ) -> Arc<AtomicOpener> {
         let id = file.state.record.id;
         let mut known = self.known.lock();
-        if let Some(opener) = known.get(&(id, shared_file)).and_then(Weak::upgrade) {
+        let usable = |opener: &Arc<AtomicOpener>| !opener.state.lock().is_reset;
+        let opener = known.get(&(id, shared_file)).and_then(Weak::upgrade);
+        if let Some(opener) = opener.filter(usable) {
             return opener;
         }
         // Before the map grows: most openers in it may be gone.
@@ -183,6 +187,11 @@ impl AtomicOpener {
         let mut state = self.state.lock();
         let claim = AtomicClaim { opener: self, number: state.claims.add(bytes) };
         loop {
+            if state.is_reset {
+                // The claim takes the lock when it is dropped.
+                drop(state);
+                return Err(Error::from(Failure::AccessReset).of_file(self.path.as_str()));
+            }
             state.forget_lost_home();
             match state.claims.step(claim.number, now_ms()) {
                 ClaimStep::Go => break,
@@ -226,6 +235,10 @@ impl AtomicOpener {
                 Error::Failure(Failure::StaleHandle { .. }) if !is_last => {
                     self.register(file, registrations)?;
                 }
+                error if is_reset(&error) => {
+                    self.reset(registrations);
+                    return Err(error.of_file(self.path.as_str()));
+                }
                 // The node may have been restarted since the last request.
                 Error::NodeDown { .. } if attempts == 1 => {}
                 error => return Err(error.of_file(self.path.as_str())),
@@ -257,6 +270,11 @@ impl AtomicOpener {
             let (path, shared_file) = (self.path.clone(), self.shared_file);
             let call = AtomicCall::Open { grant, path, shared_file };
             outcome_of(self.home.call(self.request(call)))
+        });
+        let opened = opened.inspect_err(|error| {
+            if is_reset(error) {
+                self.reset(registrations);
+            }
         })?;
         let mut state = self.state.lock();
         state.registrations += 1;
@@ -314,8 +332,26 @@ impl AtomicOpener {
             }
             // A later call waits for the same.
             Ok(Ok(_)) => {}
+            Ok(Err(Failure::AccessReset)) => {
+                drop(state);
+                self.reset(registrations);
+            }
             Ok(Err(_)) | Err(_) => state.lose_home(registrations),
         }
+    }
+
+    /// Ends the use of this opener, which a user has reset: the threads that wait fail.
+    fn reset(&self, registrations: u64) {
+        let mut state = self.state.lock();
+        if state.registrations != registrations {
+            return;
+        }
+        state.is_reset = true;
+        state.lose_home(registrations);
+        drop(state);
+        self.changed.notify_all();
+        // Others need not wait for the end of a delegation.
+        self.home.tell(self.request(AtomicCall::Close));
     }
 
     /// Reports accesses that are under way, if there are any.
@@ -377,6 +413,14 @@ fn outcome_of(reply: Result<Reply, Error>) -> Result<AtomicOutcome, Error> {
         Reply::Atomic(outcome) => Ok(outcome),
         _ => Err(strange("home")),
     }
+}
+
+/// Whether the home node has refused a call because a user has reset the opener.
+fn is_reset(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Failure(Failure::AccessReset) | Error::File { failure: Failure::AccessReset, .. }
+    )
 }
 
 /// The time since the machine was started. A machine that sleeps counts it too: its leases end.

@@ -78,7 +78,7 @@ fn ranks_that_make_no_sense_are_refused() {
             meeting.join().unwrap().unwrap();
         });
         let wrong = files(&third, 3, 1).unwrap().barrier();
-        refused(wrong, "barrier: job job: it has 2 ranks, but rank 1 gives 3 as its size");
+        refused(wrong, "join: job job: it has 2 ranks, but rank 1 gives 3 as its size");
         refused(files(&third, 2, 0).unwrap().barrier(), "another process has rank 0 already");
         refused(files(&second, 2, 0).unwrap().barrier(), "another process has rank 0 already");
         drop(second);

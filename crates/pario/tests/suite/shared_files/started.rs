@@ -206,3 +206,37 @@ fn started_reads_go_to_memory_of_the_caller() {
         });
     }
 }
+
+/// Another process cuts the file between a started read and its end: the pointer is at the new end,
+/// so that the next write leaves no hole.
+#[test]
+fn a_started_read_of_a_file_that_was_cut_leaves_the_pointer_at_its_end() {
+    for transport in CONNECTED {
+        for mode in [Mode::Unix, Mode::Async] {
+            let site = Site::new(transport);
+            let other = site.another();
+            let options = || other.options().read(true).write(true);
+            let cut = |len| options().open("/f").unwrap().set_len(len).unwrap();
+            together(&site, 1, |files| {
+                let file = files.create("/f", mode).unwrap();
+                file.write(&[7; 1000]).unwrap();
+                file.seek(SeekFrom::Start(0)).unwrap();
+                assert_eq!(file.start_read(10).unwrap().wait().unwrap().len(), 10);
+                cut(20);
+                let reads = [file.start_read(50).unwrap(), file.start_read(50).unwrap()];
+                let found = reads.map(|read| read.wait().unwrap().len());
+                assert_eq!((found, file.position().unwrap()), ([10, 0], 20), "{mode}");
+                file.write(&[8; 5]).unwrap();
+                assert_eq!(file.len().unwrap(), 25);
+                // A pointer that was moved since stays where it is.
+                file.seek(SeekFrom::Start(0)).unwrap();
+                file.start_read(1).unwrap().wait().unwrap();
+                cut(3);
+                let read = file.start_read(20).unwrap();
+                file.seek(SeekFrom::Start(18)).unwrap();
+                assert_eq!((read.wait().unwrap().len(), file.position().unwrap()), (2, 18));
+                file.close().unwrap();
+            });
+        }
+    }
+}

@@ -44,7 +44,7 @@ impl CoordinationTable<'_> {
         waits.extend(measured.map(|(rank, call, since_ms)| TableWait {
             number: 0,
             arrived: vec![(rank, call)],
-            missing: Vec::new(),
+            missing: vec![rank],
             since_ms,
             cause: WaitCause::Size,
         }));
@@ -61,14 +61,16 @@ impl CoordinationTable<'_> {
         let last = load(round::LAST);
         let kind = |rank| self.word(self.rank_call(number, rank)).load(Ordering::Relaxed);
         let waits = |rank: &u32| if is_performed { *rank != last } else { kind(*rank) != 0 };
-        let (arrived, missing): (Vec<u32>, Vec<u32>) = (0..self.size).partition(waits);
+        let (arrived, mut missing): (Vec<u32>, Vec<u32>) = (0..self.size).partition(waits);
         let arrived: Vec<(u32, Call)> =
             arrived.into_iter().map(|rank| (rank, self.described_call(number, rank))).collect();
         let mut since_ms = self.number(at + round::SINCE_MS);
         let cause = match is_performed {
             _ if missing.is_empty() => {
                 // All ranks have called, and the last one is deciding the round.
-                since_ms = self.measuring_call()?.2;
+                let (rank, _, measuring_since_ms) = self.measuring_call()?;
+                missing.push(rank);
+                since_ms = measuring_since_ms;
                 WaitCause::Size
             }
             true => WaitCause::Performance,
@@ -161,7 +163,7 @@ mod tests {
         let wait = |number, arrived| TableWait {
             number,
             arrived,
-            missing: Vec::new(),
+            missing: vec![1],
             since_ms: 9,
             cause: WaitCause::Size,
         };

@@ -9,6 +9,7 @@ const AT_HOME: Result<AtomicOutcome, OpenerRefusal> = Ok(AtomicOutcome::AtHome);
 const RECALLED: Result<AtomicOutcome, OpenerRefusal> = Ok(AtomicOutcome::Recalled);
 const DONE: Result<AtomicOutcome, OpenerRefusal> = Ok(AtomicOutcome::Done);
 const UNKNOWN: Result<AtomicOutcome, OpenerRefusal> = Err(OpenerRefusal::Unknown);
+const RESET: Result<AtomicOutcome, OpenerRefusal> = Err(OpenerRefusal::Reset);
 
 fn id(process: u8) -> OpenerId {
     OpenerId { space: SpaceId::from_bytes([process; 16]), number: 1 }
@@ -92,6 +93,59 @@ fn a_process_that_is_lost_delays_no_other() {
     assert_eq!(home.lose(id(3).space, 4), [("claim 2", AT_HOME)]);
     assert_eq!(home.lose(id(2).space, 4), []);
     assert!(home.is_empty());
+}
+
+#[test]
+fn openers_that_are_reset_lose_their_claims_and_learn_it() {
+    let mut home = AtomicOpeners::default();
+    home.open(FILE, opener(1, None), "open 1", 0);
+    home.open(FILE, opener(2, None), "open 2", 0);
+    home.give_back(FILE, id(1), (0, vec![(3, write(0, 10))]), "back", 0);
+    assert_eq!(home.claim(FILE, id(2), (0, write(5, 10)), "claim 2", 1), []);
+    let none = home.reset(Some(7), &[], 2);
+    assert!(none.0.is_empty() && none.1.is_empty(), "the openers of another user");
+    let other = [FilePath::new("/other").unwrap()];
+    assert!(home.reset(None, &other, 2).0.is_empty());
+    let log = [FilePath::new("/log").unwrap()];
+    let (paths, answers) = home.reset(Some(0), &log, 2);
+    assert_eq!((paths.len(), answers), (1, vec![("claim 2", RESET)]));
+    for process in [1, 2] {
+        let claim = home.claim(FILE, id(process), (9, write(0, 1)), "later", 3);
+        assert_eq!(claim, [("later", RESET)]);
+        assert_eq!(home.open(FILE, opener(process, None), "again", 3), [("again", RESET)]);
+    }
+    // A late report of the accesses under way claims nothing.
+    home.give_back(FILE, id(1), (0, vec![(3, write(0, 10))]), "back", 3);
+    assert_eq!(home.open(FILE, opener(3, None), "open 3", 4), [("open 3", DELEGATED)]);
+    assert!(home.reset(None, &log, 5).0.len() == 1, "only the third one is left");
+    for process in [1, 2, 3] {
+        assert_eq!(home.close(FILE, id(process), "close", 6), [("close", DONE)]);
+    }
+    assert!(home.is_empty());
+}
+
+#[test]
+fn a_delegation_that_is_reset_delays_others_until_its_process_knows_it() {
+    let mut home = AtomicOpeners::default();
+    for (process, closes) in [(1, true), (2, false)] {
+        home.open(FILE, opener(process, None), "open", 0);
+        home.await_recall(FILE, id(process), 0, "recall");
+        assert_eq!(home.reset(None, &[], 100).1, [("recall", RESET)]);
+        let next = opener(process + 10, None);
+        assert_eq!(home.open(FILE, next, "next", 200), []);
+        match closes {
+            true => {
+                let answers = home.close(FILE, id(process), "close", 300);
+                assert_eq!(answers, [("next", DELEGATED), ("close", DONE)]);
+            }
+            false => {
+                let end = 100 + DELEGATION_LEASE_MS;
+                assert_eq!(home.expire(end - 1), []);
+                assert_eq!(home.expire(end), [("next", DELEGATED)]);
+            }
+        }
+        home.close(FILE, id(process + 10), "close", 400);
+    }
 }
 
 #[test]

@@ -71,6 +71,11 @@ impl CollectiveService {
                 let hint = format!("`pario status --file {path}` tells more");
                 tracing::warn!(waited_ms = wait.waited_ms, "{wait}; {hint}");
             }
+            let shared = &self.shared;
+            let atomic_waits = shared.atomic_files.waits(&shared.sessions, self.now_ms());
+            for wait in overdue.newly_overdue_atomic(&atomic_waits) {
+                tracing::warn!(waited_ms = wait.waited_ms, "{wait}; `pario why` tells more");
+            }
             self.shared.shutdown.pause(pause);
         }
     }

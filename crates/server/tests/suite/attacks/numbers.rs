@@ -119,6 +119,8 @@ fn kind(request: &Request) -> &'static str {
         Request::AtomicWaits => "atomic waits",
         Request::JoinUnnamedJob { .. } => "join unnamed job",
         Request::JobOpen { .. } => "job open",
+        Request::ResetAtomic { .. } => "reset atomic access",
+        Request::JoinJob { .. } => "join job",
     }
 }
 
@@ -141,6 +143,9 @@ fn requests(flat: &Opened, extents: &Opened) -> Vec<Request> {
                     .map(|number| far_round(&format!("job {short} {other}"), short, other, number)),
             );
             let member = Member { job: "opens".to_owned(), size: short, rank: other };
+            let process =
+                ProcessName { pid: other, program: "p".repeat(3000), host: String::new() };
+            all.push(Request::JoinJob { member: member.clone(), process });
             let call = JobOpenCall::Begin(path());
             all.push(Request::JobOpen { member, call });
         }
@@ -152,6 +157,7 @@ fn requests(flat: &Opened, extents: &Opened) -> Vec<Request> {
         all.extend(of_long(long, flat, extents));
     }
     all.push(Request::Reset { files: vec![path()] });
+    all.push(Request::ResetAtomic { files: vec![path()] });
     all.push(Request::Check(CheckRequest {
         depth: CheckDepth::Names,
         is_repair: false,
