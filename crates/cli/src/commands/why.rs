@@ -389,7 +389,7 @@ pub mod tests {
             position: Some(4096),
             here: vec![0, 1, 2, 3],
             end: Some(8192),
-            file: FileId(number.0.into()),
+            file: FileId(number.0),
             shown: Some(vec![ShownRank {
                 rank: 2,
                 pointer: None,

@@ -25,7 +25,7 @@ const FEWEST_POOL_BYTES: u64 = 64 << 20;
 /// The number of memories that are kept.
 const POOL_LIMIT: usize = 32;
 /// Bits for the number of memories that were added.
-const ADDED_BITS: u32 = 24;
+const ADDED_BITS: usize = 24;
 /// Memory has a multiple of this size, which is that of a huge page.
 const GRANULE_BYTES: u64 = 2 << 20;
 
@@ -96,7 +96,7 @@ impl PoolCall<'_> {
             .enumerate()
             .map(|(index, memory)| u64::from(!memory.is_used.load(Ordering::Acquire)) << index);
         let bits = self.kept.added << POOL_LIMIT | bits.sum::<u64>();
-        u64::from(machine_limit().ilog2()) << (POOL_LIMIT as u32 + ADDED_BITS) | bits
+        u64::from(machine_limit().ilog2()) << (POOL_LIMIT + ADDED_BITS) | bits
     }
 
     /// Chooses or allocates memory for this many bytes, which is taken at once if the caller wants
@@ -112,7 +112,7 @@ impl PoolCall<'_> {
     ) -> Result<MemoryLease, Error> {
         let kept = &mut *self.kept;
         let added = |number: &u64| number >> POOL_LIMIT & ((1 << ADDED_BITS) - 1);
-        let limit = |number: &u64| 1 << (number >> (POOL_LIMIT as u32 + ADDED_BITS)).min(63);
+        let limit = |number: &u64| 1 << (number >> (POOL_LIMIT + ADDED_BITS)).min(63);
         let limit = numbers.iter().map(limit).min().unwrap_or(0);
         let most = numbers.iter().map(added).max().unwrap_or(0);
         if numbers.iter().any(|number| added(number) != most) {

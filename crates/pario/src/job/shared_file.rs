@@ -358,7 +358,7 @@ impl Inner {
                 placed
             }
         };
-        self.show_pointer(&state);
+        self.show_pointer(state);
         let path = self.file().path();
         let range = range.map_err(|error| Error::invalid(format!("{path}: {error}")))?;
         Ok(placed(range))
