@@ -22,6 +22,8 @@ pub struct ProgramSnapshot {
     pub lost: Vec<String>,
     /// Processes that did not answer in time.
     pub silent: Vec<String>,
+    /// Processes that are attached to the program.
+    pub attached: Vec<String>,
 }
 
 /// A call under way.
