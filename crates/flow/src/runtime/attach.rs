@@ -10,7 +10,9 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pario_net::{Address, ConnectError, Credit, InputPort, OutputPort, PortOptions, Space, SpaceError};
+use pario_net::{
+    Address, ConnectError, Credit, InputPort, OutputPort, PortOptions, Space, SpaceError,
+};
 
 use super::attach_messages::{AttachReply, AttachRequest, ENTRANCE, ResidentOperation};
 use super::attached::GuestMessage;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pario_net::{DecodeError, EncodeError, Incoming, OutputPort, Outgoing, SendError};
+use pario_net::{DecodeError, EncodeError, Incoming, Outgoing, OutputPort, SendError};
 use parking_lot::RwLock;
 
 use super::ids::ProcessNumber;
@@ -31,7 +31,8 @@ pub(crate) struct AttachedProcess {
     queued_bytes: Arc<AtomicU64>,
 }
 
-/// The share of a queued message in the limit of its process, until a thread takes the message.
+/// The share of a message in the limit of its process, until a thread has handled the message, or
+/// has ended the merge that keeps it.
 pub(crate) struct QueuedShare {
     queued_bytes: Arc<AtomicU64>,
     bytes: u64,

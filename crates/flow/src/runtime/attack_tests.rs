@@ -218,83 +218,114 @@ fn messages_that_no_attached_process_sends_end_its_connection() {
         ("constructs around its token", to_thread(1, |a| a.token(1, 3, vec![]))),
         ("constructs around its token", to_thread(1, |a| a.token(0, 1, vec![frame(0, 4)]))),
         ("constructs around its token", to_thread(1, |a| a.token(1, 3, vec![frame(4, 2)]))),
-        ("constructs around its token", to_thread(1, |a| {
-            let back = StepPosition { operation: 1, step: 3 };
-            a.token(0, 1, vec![ConstructKind::Call { back, from: None }])
-        })),
-        ("nested too deeply", to_thread(1, |a| {
-            // The first operation is called by the third at its last step but two; it never ends.
-            let back = StepPosition { operation: 2, step: 0 };
-            let mut frames = Vec::new();
-            for _ in 0..2000 {
-                frames.push(ConstructKind::Call { back, from: None });
-            }
-            a.token(0, 1, frames)
-        })),
+        (
+            "constructs around its token",
+            to_thread(1, |a| {
+                let back = StepPosition { operation: 1, step: 3 };
+                a.token(0, 1, vec![ConstructKind::Call { back, from: None }])
+            }),
+        ),
+        (
+            "2000 constructs are around a token",
+            to_thread(1, |a| a.token(0, 1, vec![ConstructKind::For { index: 0, end: 1 }; 2000])),
+        ),
         // Calls of others.
-        ("a call of process 65536", Box::new(move |a| {
-            let call = CallId { origin: other, number: 0 };
-            a.send_to(Some(1), a.token_of(call, 0, 1, vec![]));
-        })),
-        ("a call of process 0", Box::new(|a| {
-            let call = CallId { origin: ProcessNumber(0), number: 0 };
-            a.send_to(None, control(ControlMessage::Abort { call }));
-        })),
-        ("a call of process 65536", Box::new(move |a| {
-            let call = CallId { origin: other, number: 0 };
-            let split = SplitId { thread: ThreadNumber(4), number: 0 };
-            a.send_to(Some(4), control(ControlMessage::End { call, split, total: u64::MAX }));
-        })),
-        ("claimed thread Worker[0] for another", Box::new(move |a| {
-            let FlowMessage::Token(mut envelope) = a.token(0, 1, vec![]) else { unreachable!() };
-            envelope.claim = Some(ThreadClaim { claimed_by: other, slot: 1 });
-            a.send_to(Some(1), FlowMessage::Token(envelope));
-        })),
-        ("claimed thread Worker[0] for another", Box::new(|a| {
-            let FlowMessage::Token(mut envelope) = a.token(0, 1, vec![]) else { unreachable!() };
-            envelope.claim = Some(ThreadClaim { claimed_by: a.process, slot: u32::MAX });
-            a.send_to(Some(1), FlowMessage::Token(envelope));
-        })),
-        ("a thread that is not its own", Box::new(|a| {
-            let (process, thread) = (a.process, ThreadNumber(1));
-            a.send_to(None, control(ControlMessage::ThreadFree { process, slot: 1, thread }));
-        })),
-        ("a thread that is not its own", Box::new(move |a| {
-            let thread = ThreadNumber(0);
-            let free = ControlMessage::ThreadFree { process: other, slot: 0, thread };
-            a.send_to(None, control(free));
-        })),
-        ("began a merge", Box::new(|a| {
-            let begin = MergeBegin {
-                call: a.call(1),
-                oldest: 0,
-                split: SplitId { thread: ThreadNumber(0), number: 0 },
-                position: StepPosition { operation: 0, step: 1 },
-                outer: Vec::new(),
-                hop_waits: HopWaits::default(),
-                is_input: false,
-            };
-            let payload = Payload::Local(Box::new(1_u64), TokenType::of::<u64>());
-            a.send_to(Some(4), FlowMessage::MergeBegin(begin, payload));
-        })),
+        (
+            "a call of process 65536",
+            Box::new(move |a| {
+                let call = CallId { origin: other, number: 0 };
+                a.send_to(Some(1), a.token_of(call, 0, 1, vec![]));
+            }),
+        ),
+        (
+            "a call of process 0",
+            Box::new(|a| {
+                let call = CallId { origin: ProcessNumber(0), number: 0 };
+                a.send_to(None, control(ControlMessage::Abort { call }));
+            }),
+        ),
+        (
+            "a call of process 65536",
+            Box::new(move |a| {
+                let call = CallId { origin: other, number: 0 };
+                let split = SplitId { thread: ThreadNumber(4), number: 0 };
+                a.send_to(Some(4), control(ControlMessage::End { call, split, total: u64::MAX }));
+            }),
+        ),
+        (
+            "claimed thread Worker[0] for another",
+            Box::new(move |a| {
+                let FlowMessage::Token(mut envelope) = a.token(0, 1, vec![]) else {
+                    unreachable!()
+                };
+                envelope.claim = Some(ThreadClaim { claimed_by: other, slot: 1 });
+                a.send_to(Some(1), FlowMessage::Token(envelope));
+            }),
+        ),
+        (
+            "claimed thread Worker[0] for another",
+            Box::new(|a| {
+                let FlowMessage::Token(mut envelope) = a.token(0, 1, vec![]) else {
+                    unreachable!()
+                };
+                envelope.claim = Some(ThreadClaim { claimed_by: a.process, slot: u32::MAX });
+                a.send_to(Some(1), FlowMessage::Token(envelope));
+            }),
+        ),
+        (
+            "a thread that is not its own",
+            Box::new(|a| {
+                let (process, thread) = (a.process, ThreadNumber(1));
+                a.send_to(None, control(ControlMessage::ThreadFree { process, slot: 1, thread }));
+            }),
+        ),
+        (
+            "a thread that is not its own",
+            Box::new(move |a| {
+                let thread = ThreadNumber(0);
+                let free = ControlMessage::ThreadFree { process: other, slot: 0, thread };
+                a.send_to(None, control(free));
+            }),
+        ),
+        (
+            "began a merge",
+            Box::new(|a| {
+                let begin = MergeBegin {
+                    call: a.call(1),
+                    oldest: 0,
+                    split: SplitId { thread: ThreadNumber(0), number: 0 },
+                    position: StepPosition { operation: 0, step: 1 },
+                    outer: Vec::new(),
+                    hop_waits: HopWaits::default(),
+                    is_input: false,
+                };
+                let payload = Payload::Local(Box::new(1_u64), TokenType::of::<u64>());
+                a.send_to(Some(4), FlowMessage::MergeBegin(begin, payload));
+            }),
+        ),
         // Messages between the processes of the program.
         ("only processes of the program", to_coordinator(|| ControlMessage::Stop)),
-        ("only processes of the program", to_coordinator(|| ControlMessage::ProcessLost {
-            process: ProcessNumber(0),
-        })),
-        ("only processes of the program", to_coordinator(|| ControlMessage::RequestReport {
-            request: 0,
-            wants_trace: true,
-        })),
+        (
+            "only processes of the program",
+            to_coordinator(|| ControlMessage::ProcessLost { process: ProcessNumber(0) }),
+        ),
+        (
+            "only processes of the program",
+            to_coordinator(|| ControlMessage::RequestReport { request: 0, wants_trace: true }),
+        ),
         ("only processes of the program", to_thread(1, |_| control(ControlMessage::Stop))),
-        ("only processes of the program", to_thread(4, |_| {
-            control(ControlMessage::Resume { split: 0 })
-        })),
-        ("a message to process 7", Box::new(|a| {
-            let to = RouteTo { process: ProcessNumber(7), thread: None };
-            let abort = control(ControlMessage::Abort { call: a.call(0) });
-            a.send(FlowMessage::Routed(to, Box::new(abort)));
-        })),
+        (
+            "only processes of the program",
+            to_thread(4, |_| control(ControlMessage::Resume { split: 0 })),
+        ),
+        (
+            "a message to process 7",
+            Box::new(|a| {
+                let to = RouteTo { process: ProcessNumber(7), thread: None };
+                let abort = control(ControlMessage::Abort { call: a.call(0) });
+                a.send(FlowMessage::Routed(to, Box::new(abort)));
+            }),
+        ),
         ("a message that no attached", Box::new(|a| a.send(control(ControlMessage::Stop)))),
         ("a message that no attached", Box::new(|a| a.send(a.token(0, 1, vec![])))),
     ];
@@ -387,15 +418,8 @@ fn random_message() -> impl Strategy<Value = RandomMessage> {
         small(9),
         proptest::collection::vec(frame, 0..4),
     )
-        .prop_map(|(kind, process, thread, origin, call, operation, step, frames)| RandomMessage {
-            kind,
-            process,
-            thread,
-            origin,
-            call,
-            operation,
-            step,
-            frames,
+        .prop_map(|(kind, process, thread, origin, call, operation, step, frames)| {
+            RandomMessage { kind, process, thread, origin, call, operation, step, frames }
         })
 }
 
@@ -455,10 +479,8 @@ impl RandomMessage {
                 thread: ThreadNumber(self.step),
             }),
         };
-        let to = RouteTo {
-            process: ProcessNumber(self.process),
-            thread: self.thread.map(ThreadNumber),
-        };
+        let to =
+            RouteTo { process: ProcessNumber(self.process), thread: self.thread.map(ThreadNumber) };
         FlowMessage::Routed(to, Box::new(message))
     }
 }

@@ -1,7 +1,7 @@
 //! Calls under way: the table of a process, the completion of a call, and ended calls.
 
 use std::any::type_name;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -241,6 +241,9 @@ impl<O> std::fmt::Debug for PendingCall<O> {
     }
 }
 
+/// The limit of aborted calls of an attached process since its oldest open call began.
+const ABORTED_LIMIT: usize = 1 << 17;
+
 /// The calls that have ended, as far as this process knows: it drops their tokens.
 #[derive(Default)]
 pub(crate) struct EndedCalls {
@@ -262,8 +265,8 @@ struct Origins {
 struct CallsOfOrigin {
     /// All calls before this number have ended.
     oldest: u64,
-    /// Aborted calls from `oldest` on; at most as many as calls are under way.
-    aborted: Vec<u64>,
+    /// Aborted calls from `oldest` on.
+    aborted: BTreeSet<u64>,
     is_lost: bool,
 }
 
@@ -282,12 +285,15 @@ impl EndedCalls {
     }
 
     pub(crate) fn abort(&self, origin: ProcessNumber, number: u64) {
+        let is_attached = origin.is_attached();
         self.is_used.store(true, Ordering::Release);
         let mut origins = self.origins.lock();
         let Some(origin) = origins.calls_of(origin) else { return };
-        if number >= origin.oldest && !origin.aborted.contains(&number) {
-            origin.aborted.push(number);
+        if number >= origin.oldest {
+            origin.aborted.insert(number);
         }
+        // No honest process has so many: drop all its calls.
+        origin.is_lost |= is_attached && origin.aborted.len() > ABORTED_LIMIT;
     }
 
     pub(crate) fn mark_lost(&self, origin: ProcessNumber) {

@@ -13,7 +13,9 @@ use pario_net::{
     SpaceId, User,
 };
 
-use super::attach_messages::{AttachReply, AttachRequest, ENTRANCE, ResidentOperation, ResidentSlot};
+use super::attach_messages::{
+    AttachReply, AttachRequest, ENTRANCE, ResidentOperation, ResidentSlot,
+};
 use super::attached::{AttachedProcess, GuestMessage};
 use super::coordinator::FIRST;
 use super::guest_check::GuestCheck;
@@ -47,10 +49,8 @@ pub(crate) fn entrance_path(program: &str) -> std::io::Result<std::path::PathBuf
 impl OpenEntrance {
     /// Listens. Fails if another process of this user runs a program of this name.
     pub(crate) fn open(program: &str, options: AttachOptions) -> Result<Self, LaunchError> {
-        let failed = |message: String| LaunchError::Entrance {
-            program: program.to_owned(),
-            message,
-        };
+        let failed =
+            |message: String| LaunchError::Entrance { program: program.to_owned(), message };
         let path = entrance_path(program).map_err(|error| failed(error.to_string()))?;
         let mut builder = Space::builder("entrance").listen_unix(&path).host();
         if let Some((address, key)) = &options.tcp {
@@ -122,7 +122,7 @@ impl Entrance {
         loop {
             match self.port.recv_with_reply_route(LOG_INTERVAL) {
                 Ok((message, route)) => self.handle(message, &route),
-                Err(RecvError::Lost { space, .. }) => self.remove(space, "was lost"),
+                Err(RecvError::Lost { space, .. }) => self.remove(space),
                 Err(RecvError::Closed { .. }) => {
                     self.log_refusals();
                     return;
@@ -146,7 +146,6 @@ impl Entrance {
                 self.attach(route, reply_channel, &request);
             }
             (None, _) => route.cut_off("it sent a message before it was attached"),
-            (Some(_), FlowMessage::Control(ControlMessage::Leave)) => self.remove(space, "has left"),
             (Some(sender), FlowMessage::Routed(to, message)) => {
                 match (GuestCheck { runtime: &self.runtime, sender }).check(to, &message) {
                     Ok(()) => self.pass_on(sender, to, *message),
@@ -206,9 +205,8 @@ impl Entrance {
             let number = runtime.slots.iter().position(|slot| slot.name == *name)?;
             let slot = &runtime.slots[number];
             let threads = (0..slot.size).map(|index| slot.thread(index));
-            let home = |thread: super::ids::ThreadNumber| {
-                runtime.threads[thread.0 as usize].process
-            };
+            let home =
+                |thread: super::ids::ThreadNumber| runtime.threads[thread.0 as usize].process;
             Some(ResidentSlot {
                 number: count(number),
                 first: slot.first,
@@ -261,11 +259,11 @@ impl Entrance {
     }
 
     /// Removes a process with everything that it has in the program.
-    fn remove(&mut self, space: SpaceId, how: &str) {
+    fn remove(&mut self, space: SpaceId) {
         let Some(number) = self.guests.remove(&space) else { return };
         let runtime = &self.runtime;
         if let Some(process) = runtime.attached.remove(number) {
-            tracing::debug!(program = runtime.program, "{} {how}", process.name);
+            tracing::debug!(program = runtime.program, "{} has left or was lost", process.name);
         }
         // The coordinator ends its calls, and tells the other processes.
         let lost = FlowMessage::Control(ControlMessage::ProcessLost { process: number });

@@ -12,9 +12,6 @@ use super::process_runtime::ProcessRuntime;
 use crate::schedule::{MadeBy, SplitStep, StepAction};
 use crate::thread_selector::{PoolChoice, ThreadSelection};
 
-/// The deepest construct stack of a token from an attached process.
-const DEPTH_LIMIT: usize = 1024;
-
 /// Checks messages from one attached process.
 pub(crate) struct GuestCheck<'a> {
     pub(crate) runtime: &'a ProcessRuntime,
@@ -88,8 +85,7 @@ impl GuestCheck<'_> {
             format!("it sent a token for step {step} of operation {operation} to thread {}", name())
         };
         if let Some(claim) = envelope.claim
-            && (claim.claimed_by != self.sender
-                || !self.slot_contains(claim.slot as usize, thread))
+            && (claim.claimed_by != self.sender || !self.slot_contains(claim.slot as usize, thread))
         {
             return Err(format!("it claimed thread {} for another process", name()));
         }
@@ -126,10 +122,14 @@ impl GuestCheck<'_> {
     }
 
     /// Compares the stack of a token with the constructs around its step.
-    fn check_stack(&self, mut position: StepPosition, stack: &ConstructStack) -> Result<(), String> {
+    fn check_stack(
+        &self,
+        mut position: StepPosition,
+        stack: &ConstructStack,
+    ) -> Result<(), String> {
         let wrong = || "the constructs around its token do not fit the schedule".to_owned();
         let mut frames = Frames { next: stack.top() };
-        for _ in 0..DEPTH_LIMIT {
+        loop {
             let operation = &self.runtime.operations[position.operation as usize];
             let step = position.step as usize;
             for around in (0..step).rev() {
@@ -166,7 +166,6 @@ impl GuestCheck<'_> {
                 Some(_) => return Err(wrong()),
             }
         }
-        Err("the constructs around its token are nested too deeply".to_owned())
     }
 
     fn fits(&self, frame: &SplitFrame, split: &SplitStep) -> bool {

@@ -12,8 +12,8 @@ use pario_net::{Credit, InputPort, PortOptions, RecvError, Space};
 
 use super::activity::ThreadActivity;
 use super::coordinator::{CoordinatorEnd, FIRST, ProcessCoordinator, ReportRequests};
-use super::ids::{CallId, ProcessNumber, ThreadNumber};
 use super::entrance::OpenEntrance;
+use super::ids::{CallId, ProcessNumber, ThreadNumber};
 use super::locality::LocalityCheck;
 use super::message::{ControlMessage, FlowMessage};
 use super::process_role::{DIRECTORY_VARIABLE, ProcessRole, SPACE_VARIABLE};
@@ -85,10 +85,8 @@ impl Program {
         let sized = |slot: &SlotDeclaration| {
             slot.pool.map(|size| placement.pool_size(&slot.name).unwrap_or(size))
         };
-        let declare = |slot: &SlotDeclaration| ThreadSlot {
-            name: slot.name.clone(),
-            pool: sized(slot),
-        };
+        let declare =
+            |slot: &SlotDeclaration| ThreadSlot { name: slot.name.clone(), pool: sized(slot) };
         let declared: Vec<ThreadSlot> = self.slots.iter().map(declare).collect();
         let placed = self.slots.iter().filter(|slot| !slot.is_caller).map(declare);
         let mut assigned = placement.assign(&placed.collect::<Vec<_>>())?.into_iter();

@@ -2,6 +2,7 @@
 
 use pario_net::clock::monotonic_ns;
 
+use super::attached::QueuedShare;
 use super::construct_stack::ConstructStack;
 use super::ids::{CallId, MergeId, SplitId, StepPosition};
 use super::message::{ControlMessage, FlowMessage, HopWaits, MergeBegin, Payload};
@@ -24,6 +25,8 @@ pub(crate) struct MergeState {
     output: Option<MergeOutput>,
     /// Tokens that arrived before the begin of the split.
     early_tokens: Vec<CurrentToken>,
+    /// The shares of the begin and of the early tokens in the limit of an attached process.
+    shares: Vec<QueuedShare>,
     merged: u64,
     total: Option<u64>,
     /// Trips not yet reported to the splitting thread.
@@ -49,6 +52,7 @@ impl MergeState {
             call,
             output: None,
             early_tokens: Vec::new(),
+            shares: Vec::new(),
             merged: 0,
             total: None,
             unreported: Vec::new(),
@@ -129,6 +133,7 @@ impl ThreadWorker {
         let Some(merged) = &mut state.output else {
             if state.early_tokens.len() < EARLY_TOKENS_LIMIT {
                 state.early_tokens.push(current);
+                state.shares.extend(self.share.take());
             } else {
                 let error = CallError::Transfer {
                     operation: runtime.operation_name(current.position),
@@ -160,7 +165,7 @@ impl ThreadWorker {
         &mut self,
         runtime: &ProcessRuntime,
         begin: MergeBegin,
-        payload: Payload,
+        mut payload: Payload,
     ) {
         let call = begin.call;
         runtime.ended.note_oldest(call.origin, begin.oldest);
@@ -175,6 +180,7 @@ impl ThreadWorker {
             MadeBy::Merger => runtime.step(begin.position).input,
             MadeBy::Splitter => self.output_type(runtime, begin.position),
         };
+        let share = payload.take_share();
         let output = match payload.decode(token_type) {
             Ok(input) if begin.made_by() == MadeBy::Merger => (step.init)(&input),
             Ok(output) => output,
@@ -190,6 +196,7 @@ impl ThreadWorker {
         };
         let id = MergeId { call, split: begin.split };
         let state = self.merges.entry(id).or_insert_with(|| MergeState::new(call));
+        state.shares.extend(share);
         let outer = ConstructStack::from_frames(begin.outer);
         state.begin(begin.position, outer, begin.hop_waits, begin.oldest, output);
         for current in std::mem::take(&mut state.early_tokens) {

@@ -15,6 +15,9 @@ use crate::token::{ErasedToken, TokenType};
 use crate::trace::Trace;
 use crate::window::TripReport;
 
+/// The most constructs around a token of another process. A schedule nests far fewer.
+const FRAMES_LIMIT: usize = 1024;
+
 /// A message to a thread or to a coordinator.
 pub(crate) enum FlowMessage {
     /// A token for a thread.
@@ -112,6 +115,14 @@ pub(crate) enum Payload {
 }
 
 impl Payload {
+    /// Takes the share of a queued message in the limit of its process.
+    pub(crate) fn take_share(&mut self) -> Option<QueuedShare> {
+        match self {
+            Self::Local(..) => None,
+            Self::Received { queued, .. } => queued.take(),
+        }
+    }
+
     /// Returns the encoded bytes of a received token.
     pub(crate) fn received_bytes(&self) -> u64 {
         match self {
@@ -182,8 +193,6 @@ pub(crate) enum ControlMessage {
     Attach { reply_channel: u32, request: AttachRequest },
     /// To a process that asked to attach: it is attached, or the reason why not.
     Attached(Result<AttachReply, String>),
-    /// To the entrance: the attached process leaves.
-    Leave,
 }
 
 impl ControlMessage {
@@ -245,6 +254,14 @@ impl pario_net::Token for FlowMessage {
         };
         if let MessageHeader::Control(message) = header {
             return Ok(route(Self::Control(message)));
+        }
+        let frames = match &header {
+            MessageHeader::Token { frames, .. } => frames.len(),
+            MessageHeader::MergeBegin(begin) => begin.outer.len(),
+            _ => 0,
+        };
+        if frames > FRAMES_LIMIT {
+            return Err(DecodeError::Other(format!("{frames} constructs are around a token")));
         }
         let head = incoming.head_bytes().slice(used..);
         let payload = Payload::Received { head, segments, queued: None };

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use pario_net::{Refusal, Space};
 
-use super::attached::GuestMessage;
 use super::calls::{CallCompletion, PendingCall, ResultCallback};
 use super::construct_stack::{ConstructKind, ConstructStack};
 use super::coordinator::{CoordinatorEnd, ReportRequests, snapshot};
@@ -163,6 +162,12 @@ impl RunningProgram {
         self.entrance.as_ref().and_then(|(space, _)| space.address().tcp)
     }
 
+    /// Returns the path of the socket at which processes of this user attach; none unless the program
+    /// [allows it](crate::Program::allow_attach).
+    pub fn entrance_path(&self) -> Option<PathBuf> {
+        self.entrance.as_ref().and_then(|(space, _)| space.address().unix)
+    }
+
     /// Returns the last connections to this resident program that were refused or cut off, oldest
     /// first.
     pub fn refusals(&self) -> Vec<Refusal> {
@@ -230,10 +235,9 @@ impl Drop for RunningProgram {
             space.close();
             let _ = thread.join();
         }
-        if let Some(entrance) = &runtime.entrance {
-            // Sending fails only if the resident program is lost.
-            let leave = FlowMessage::Control(ControlMessage::Leave);
-            let _ = entrance.send(GuestMessage::new(leave));
+        // No thread of this process waits until the resident program takes its token.
+        if let Some((connection, _)) = self.attachment.take() {
+            connection.close();
         }
         let no_call = CallId::none(runtime.me);
         let processes = (0u32..).map(ProcessNumber).take(runtime.processes.len());
@@ -261,9 +265,6 @@ impl Drop for RunningProgram {
             if let Err(error) = child.stop(STOP_TIMEOUT) {
                 tracing::warn!("cannot stop process {}: {error}", child.name());
             }
-        }
-        if let Some((connection, _)) = self.attachment.take() {
-            connection.close();
         }
     }
 }

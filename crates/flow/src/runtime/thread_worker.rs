@@ -8,6 +8,7 @@ use pario_net::clock::monotonic_ns;
 use pario_net::{InputPort, RecvError};
 
 use super::activity::ThreadActivity;
+use super::attached::QueuedShare;
 use super::construct_stack::{ConstructKind, ConstructStack};
 use super::continuation::ErasedContinuation;
 use super::ids::{CallId, MergeId, NumberMap, StepPosition, ThreadNumber};
@@ -52,6 +53,8 @@ pub(crate) struct ThreadWorker {
     pub(super) doing: Option<(CallId, StepPosition)>,
     /// The claim of the current token; an asynchronous step passes it to its continuation.
     claim: Option<ThreadClaim>,
+    /// The share of the current message in the limit of the attached process that sent it.
+    pub(super) share: Option<QueuedShare>,
 }
 
 /// The token that a thread takes through its schedule.
@@ -113,6 +116,7 @@ impl ThreadWorker {
             waited_ns: 0,
             doing: None,
             claim: None,
+            share: None,
         }
     }
 
@@ -159,6 +163,7 @@ impl ThreadWorker {
         self.doing = None;
         self.active_splits.clear();
         self.merged_inline.clear();
+        self.share = None;
         self.time_ns = monotonic_ns();
         self.busy_until_ns = self.time_ns;
         if let Some(claim) = self.claim.take() {
@@ -192,8 +197,9 @@ impl ThreadWorker {
     }
 
     fn receive_token(&mut self, runtime: &ProcessRuntime, envelope: Envelope) {
-        let Envelope { route, stack, claim, queued_ns, payload } = envelope;
+        let Envelope { route, stack, claim, queued_ns, mut payload } = envelope;
         self.claim = claim;
+        self.share = payload.take_share();
         let origin = route.call.origin;
         runtime.ended.note_oldest(origin, route.oldest);
         if runtime.ended.contains(origin, route.call.number) {
@@ -347,8 +353,7 @@ impl ThreadWorker {
                     }
                 }
                 StepAction::Call(operation) => {
-                    let frame =
-                        ConstructKind::Call { back: position.next(), from: Some(self.me) };
+                    let frame = ConstructKind::Call { back: position.next(), from: Some(self.me) };
                     current.stack = current.stack.push(frame);
                     current.position = StepPosition::new(*operation, 0);
                 }

@@ -50,9 +50,8 @@ fn program(name: &str) -> (Program, Operations) {
     let helper: PoolRef<u64> = program.caller_pool("Helper", 3, |_| 0);
     let worker = program.pool("Worker", 3, |_| ());
     let keeper = program.thread("Keeper", Vec::<Continuation<u64>>::new);
-    let square = program.operation("square", |b| {
-        b.on(worker.at(|n: &u64| *n as usize % 3)).run(|_, n: u64| n * n)
-    });
+    let square = program
+        .operation("square", |b| b.on(worker.at(|n: &u64| *n as usize % 3)).run(|_, n: u64| n * n));
     let fail = program.operation("fail", |b| {
         b.on(worker.thread(1)).try_run(|_, n: u64| Err::<u64, _>(format!("{n} is too much")))
     });
@@ -208,18 +207,18 @@ fn a_client_may_know_fewer_operations_and_add_its_own() -> Outcome {
             2 * n
         })
     });
-    let square = program.operation("square", |b| {
-        b.on(worker.at(|n: &u64| *n as usize % 3)).run(|_, n: u64| n * n)
-    });
+    let square = program
+        .operation("square", |b| b.on(worker.at(|n: &u64| *n as usize % 3)).run(|_, n: u64| n * n));
     // After an operation of the resident program: a hop, a merge, nothing, a step without a hop.
     let then_own = program.operation("then own", |b| {
         b.call(square).on(own.at(|n: &u64| *n as usize % 2)).run(|_, n: u64| n + 1)
     });
     let split = program.operation("split", |b| {
-        b.on(own.thread(0))
-            .split_indexed(|n: &u64| 0..*n, |_, i| Some(i))
-            .call(square)
-            .merge(own.thread(1), |_| 0, |sum: &mut u64, n| *sum += n)
+        b.on(own.thread(0)).split_indexed(|n: &u64| 0..*n, |_, i| Some(i)).call(square).merge(
+            own.thread(1),
+            |_| 0,
+            |sum: &mut u64, n| *sum += n,
+        )
     });
     let nested = program.operation("nested", |b| b.call(then_own).call(double).call(square));
     let mapped = program.operation("mapped", |b| {
@@ -252,7 +251,9 @@ fn operations_that_cannot_run_are_refused_with_a_reason() -> Outcome {
         program.operation("square", |b| b.on(worker.thread(1)).map(|n: u64| n).run(|_, n: u64| n));
     });
     let text = error.to_string();
-    assert!(matches!(error, AttachError::OtherOperation { operation, .. } if operation == "square"));
+    assert!(
+        matches!(error, AttachError::OtherOperation { operation, .. } if operation == "square")
+    );
     assert!(text.starts_with("operation square of this process is not the one of"), "{text}");
     // Another type of token under the same names.
     let error = attach(&|program| {
@@ -261,7 +262,9 @@ fn operations_that_cannot_run_are_refused_with_a_reason() -> Outcome {
             b.on(worker.at(|n: &u32| *n as usize % 3)).run(|_, n: u32| u64::from(n))
         });
     });
-    assert!(matches!(error, AttachError::OtherOperation { operation, .. } if operation == "square"));
+    assert!(
+        matches!(error, AttachError::OtherOperation { operation, .. } if operation == "square")
+    );
     // Another type of state.
     let error = attach(&|program| {
         let worker = program.pool("Worker", 3, |_| 1_u8);
@@ -269,7 +272,9 @@ fn operations_that_cannot_run_are_refused_with_a_reason() -> Outcome {
             b.on(worker.at(|n: &u64| *n as usize % 3)).run(|_, n: u64| n * n)
         });
     });
-    assert!(matches!(error, AttachError::OtherOperation { operation, .. } if operation == "square"));
+    assert!(
+        matches!(error, AttachError::OtherOperation { operation, .. } if operation == "square")
+    );
     let error = attach(&|program| {
         let worker = program.pool("Worker", 3, |_| ());
         program.operation("cube", |b| b.on(worker.any()).run(|_, n: u64| n * n * n));
@@ -369,25 +374,10 @@ fn another_user_is_refused() -> Outcome {
     let name = name("users");
     let (resident, operations) = resident(&name)?;
     // Only this user can enter the directory of the socket; a link to it is elsewhere.
-    let text = attached(&format!("{name}, another")).err().unwrap().to_string();
-    let path = text.split("unix=").nth(1).unwrap().split(": ").next().unwrap();
-    let directory = std::path::Path::new(path).parent().unwrap();
-    let socket = std::fs::read_dir(directory)?
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("flow-")))
-        .find(|path| {
-            // The name of the socket is a hash: find the one on which this process listens.
-            let listener = std::os::unix::net::UnixStream::connect(path);
-            listener.is_ok_and(|stream| {
-                rustix::net::sockopt::socket_peercred(&stream)
-                    .is_ok_and(|peer| peer.pid.as_raw_nonzero().get() as u32 == std::process::id())
-            })
-        });
     let public = tempfile::tempdir_in("/tmp")?;
     std::fs::set_permissions(public.path(), std::fs::Permissions::from_mode(0o755))?;
     let link = public.path().join("socket");
-    std::fs::hard_link(socket.unwrap(), &link)?;
+    std::fs::hard_link(resident.entrance_path().unwrap(), &link)?;
     std::fs::set_permissions(&link, std::fs::Permissions::from_mode(0o666))?;
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -513,7 +503,10 @@ fn a_thousand_clients_leave_no_threads_descriptors_or_memory() -> Outcome {
     if std::env::var_os(CYCLES).is_none() {
         // Alone in a process, where nothing else takes threads and descriptors.
         let status = Command::new(std::env::current_exe()?)
-            .args(["--exact", "attaching::a_thousand_clients_leave_no_threads_descriptors_or_memory"])
+            .args([
+                "--exact",
+                "attaching::a_thousand_clients_leave_no_threads_descriptors_or_memory",
+            ])
             .env(CYCLES, "1000")
             .status()?;
         assert!(status.success());
