@@ -259,7 +259,8 @@ impl Translation {
     ) -> Result<Vec<Arc<Schedule>>, AttachError> {
         let count = self.operations.iter().map(|number| number + 1).max().unwrap_or(0);
         let count = count.max(reply.operation_count as usize);
-        let mut translated: Vec<Arc<Schedule>> = vec![Arc::new(unknown_operation()); count];
+        let mut translated: Vec<Arc<Schedule>> =
+            (0..count).map(|_| Arc::new(unknown_operation())).collect();
         for (operation, number) in operations.into_iter().zip(self.operations.clone()) {
             let Some(mut operation) = Arc::into_inner(operation) else {
                 unreachable!("a program that is not launched has its schedules alone")

@@ -45,7 +45,7 @@ fn program(name: &str) -> (Program, Operations) {
         b.on(clerk)
             .window(Window::batches(2, 4))
             .split_indexed(|n: &u64| 0..(*n).min(100), |_, i| Some(i))
-            .on(worker.at_indexed(|_, at| at[0] as usize % 3))
+            .on(worker.at_indexed(|_, at| usize::from(at[0] % 2 == 0)))
             .run(|_, i: u64| i)
             .merge(clerk, |_| 0, |sum: &mut u64, i| *sum = sum.wrapping_add(i))
     });
@@ -134,9 +134,10 @@ impl Attacker {
         let reply_channel = attacker.port.open_reply_channel(&attacker.entrance).unwrap();
         attacker.send(FlowMessage::Control(ControlMessage::Attach { reply_channel, request }));
         let reply: AttachReply = loop {
-            match attacker.port.recv_timeout(SOON).unwrap() {
-                FlowMessage::Control(ControlMessage::Attached(reply)) => break reply.unwrap(),
-                _ => {}
+            if let FlowMessage::Control(ControlMessage::Attached(reply)) =
+                attacker.port.recv_timeout(SOON).unwrap()
+            {
+                break reply.unwrap();
             }
         };
         attacker.process = reply.process;
