@@ -68,14 +68,13 @@ struct Shared {
 }
 
 /// Builds the program: the resident process and its clients run the same code.
+#[rustfmt::skip]
 fn program(name: &str) -> (Program, Shared) {
     let mut program = Program::new(name);
     let caller = program.caller_thread("Caller", || ()); // one in each calling process
     let worker = program.pool("Worker", 4, |_| ()); // in the resident process
-    #[rustfmt::skip]
     let lower = program.operation("lower", |b| b
         .on(worker.any()).run(|_, word: String| word.to_lowercase()));
-    #[rustfmt::skip]
     let count = program.operation("count", |b| b
         .on(caller)
         .split_while(Text::next_word)
