@@ -200,6 +200,9 @@ impl ProgramSnapshot {
 impl fmt::Display for ProgramSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "program {}: {} calls under way", self.program, self.calls.len())?;
+        if !self.attached.is_empty() {
+            writeln!(f, "attached: {}", self.attached.join(", "))?;
+        }
         writeln!(
             f,
             "{:<24} {:<20} {:>10} {:>10} {:>6} {:>10}",

@@ -188,7 +188,10 @@ fn an_operation_with_caller_threads_runs_in_the_calling_process() -> Outcome {
     assert_eq!(processes, [child.process.id(), std::process::id()]);
     let own = std::process::id();
     assert_eq!(resident.call(operations.processes, 0)?, (own, own));
-    assert_eq!(resident.snapshot().attached, [format!("process {}", child.process.id())]);
+    let snapshot = resident.snapshot();
+    assert_eq!(snapshot.attached, [format!("process {}", child.process.id())]);
+    let line = format!("attached: process {}\n", child.process.id());
+    assert!(snapshot.to_string().contains(&line), "{snapshot}");
     child.leave();
     until("it has left", || resident.snapshot().attached.is_empty());
     Ok(())
