@@ -261,7 +261,7 @@ pub enum AttachError {
     #[error(
         "operation {operation}: no thread of this process is named for step {step}, which follows an operation of the resident program {program}; put .on(thread) before it"
     )]
-    NoThread {
+    ThreadNotNamed {
         /// The operation.
         operation: String,
         /// The step.

@@ -305,7 +305,7 @@ impl Translation {
         let first = steps.find(|step| !matches!(step.action, StepAction::Call(_)));
         match first {
             Some(step) if !matches!(step.action, StepAction::Hop(_) | StepAction::Return) => {
-                Err(AttachError::NoThread {
+                Err(AttachError::ThreadNotNamed {
                     operation: operation.name.clone(),
                     step: step.name.clone(),
                     program: self.program.clone(),
