@@ -56,6 +56,14 @@ pub enum CallError {
         /// The name of the process in the placement.
         process: String,
     },
+    /// The resident program to which this process was attached ended or was lost.
+    #[error(
+        "program {program}, to which this process was attached, has ended or was lost; start it again if needed, attach again and call again"
+    )]
+    ProgramLost {
+        /// The program.
+        program: String,
+    },
     /// A token could not be encoded, sent or decoded.
     #[error("{operation}: cannot transfer a token from {from} to {to}: {message}")]
     Transfer {
@@ -154,6 +162,28 @@ pub enum LaunchError {
         /// The receiver: a thread or the caller, and its process.
         to: String,
     },
+    /// Another process of this user runs a program of the same name to which processes may attach.
+    #[error(
+        "process {process} cannot start program {program}: {other} runs a program of this name already and listens at {path}; stop it, or give this program another name"
+    )]
+    NameInUse {
+        /// The program.
+        program: String,
+        /// This process.
+        process: u32,
+        /// The process that has the name, such as `process 4711`.
+        other: String,
+        /// The socket of that process.
+        path: String,
+    },
+    /// The program cannot listen for processes that attach.
+    #[error("program {program} cannot listen for processes that attach: {message}")]
+    Entrance {
+        /// The program.
+        program: String,
+        /// The reason.
+        message: String,
+    },
     /// A thread could not be started.
     #[error("cannot start thread {thread}: {message}")]
     Thread {
@@ -162,4 +192,84 @@ pub enum LaunchError {
         /// The reason.
         message: String,
     },
+}
+
+/// The reason why this process could not attach to a resident program.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// No process listens where the program was looked for.
+    #[error(
+        "program {program} was not found at {place}: {message}; start it first, as the same user, and let it call allow_attach"
+    )]
+    NotFound {
+        /// The program.
+        program: String,
+        /// The socket or the address.
+        place: String,
+        /// The reason.
+        message: String,
+    },
+    /// The program refused this process, or the connection failed.
+    #[error("cannot attach to program {program} at {place}: {message}")]
+    Refused {
+        /// The program.
+        program: String,
+        /// The socket or the address.
+        place: String,
+        /// The reason.
+        message: String,
+    },
+    /// The resident program has another operation of the same name.
+    #[error(
+        "operation {operation} of this process is not the one of the resident program {program}: its steps, token types or threads differ; build both from the same source"
+    )]
+    OtherOperation {
+        /// The operation.
+        operation: String,
+        /// The program.
+        program: String,
+    },
+    /// Both programs have a thread of this name, of different kinds.
+    #[error(
+        "thread {thread} is {here} in this process, but {there} in the resident program {program}; build both from the same source"
+    )]
+    OtherThread {
+        /// The thread or pool.
+        thread: String,
+        /// Its kind here.
+        here: &'static str,
+        /// Its kind there.
+        there: &'static str,
+        /// The program.
+        program: String,
+    },
+    /// An operation that only this process has runs a step on a thread of the resident program.
+    #[error(
+        "the resident program {program} has no operation {operation}, and cannot run its step {step} on thread {thread}; add the operation there, or use threads of this process and operations of the program as steps"
+    )]
+    NotOwnThread {
+        /// The operation.
+        operation: String,
+        /// The step.
+        step: String,
+        /// The thread.
+        thread: String,
+        /// The program.
+        program: String,
+    },
+    /// An operation that only this process has continues where no thread of this process is known.
+    #[error(
+        "operation {operation}: no thread of this process is named for step {step}, which follows an operation of the resident program {program}; put .on(thread) before it"
+    )]
+    ThreadNotNamed {
+        /// The operation.
+        operation: String,
+        /// The step.
+        step: String,
+        /// The program.
+        program: String,
+    },
+    /// A thread could not be started, or a local token would leave its process.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
 }

@@ -56,6 +56,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod attaching;
 mod chain;
 pub mod document;
 mod error;
@@ -69,12 +70,13 @@ mod token;
 pub mod trace;
 mod window;
 
+pub use attaching::{AttachOptions, ResidentAddress};
 pub use chain::{
     AnyThread, Branches, Chain, Continuation, HasThread, InSplit, IndexRanges, NoIndices, NoThread,
     OnThread, TopLevel,
 };
-pub use error::{CallError, LaunchError};
-pub use pario_net::{Bulk, BulkBuffer};
+pub use error::{AttachError, CallError, LaunchError};
+pub use pario_net::{Bulk, BulkBuffer, Key, Refusal};
 pub use placement::{Placement, PlacementError};
 pub use program::{FindError, NameScope, OperationRef, Program};
 pub use runtime::{

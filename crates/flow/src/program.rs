@@ -4,6 +4,7 @@ use std::any::{Any, type_name};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::attaching::AttachOptions;
 use crate::chain::{Chain, HasThread, NoThread, ScheduleDraft, TopLevel};
 use crate::graph::OperationGraph;
 use crate::schedule::{Schedule, ScheduleStep, StepAction};
@@ -36,6 +37,8 @@ pub struct Program {
     pub(crate) slots: Vec<SlotDeclaration>,
     pub(crate) operations: Vec<Arc<Schedule>>,
     pub(crate) max_calls: usize,
+    /// How processes may attach; none by default.
+    pub(crate) attach: Option<AttachOptions>,
 }
 
 /// The declaration of a thread or a pool.
@@ -43,6 +46,8 @@ pub(crate) struct SlotDeclaration {
     pub(crate) name: String,
     /// The number of threads of a pool; `None` for a thread.
     pub(crate) pool: Option<usize>,
+    /// Whether each calling process has these threads for itself.
+    pub(crate) is_caller: bool,
     pub(crate) make: Arc<dyn Fn(usize) -> Box<dyn Any> + Send + Sync>,
     state_name: &'static str,
 }
@@ -92,7 +97,19 @@ pub enum FindError {
 impl Program {
     /// Creates a program without threads and operations.
     pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), slots: Vec::new(), operations: Vec::new(), max_calls: 4096 }
+        Self {
+            name: name.to_owned(),
+            slots: Vec::new(),
+            operations: Vec::new(),
+            max_calls: 4096,
+            attach: None,
+        }
+    }
+
+    /// Lets other processes [attach](Self::attach) to the program after its launch: the program is
+    /// *resident*. No two resident programs of one user on one machine have the same name.
+    pub fn allow_attach(&mut self, options: AttachOptions) {
+        self.attach = Some(options);
     }
 
     /// Limits the calls under way at once; a further call waits. The default is 4096.
@@ -109,7 +126,48 @@ impl Program {
         name: &str,
         make: impl Fn() -> S + Send + Sync + 'static,
     ) -> ThreadRef<S> {
-        ThreadRef::new(self.add_slot::<S>(name, None, move |_| make()))
+        ThreadRef::new(self.add_slot::<S>(name, None, false, move |_| make()))
+    }
+
+    /// Adds a caller thread: every process that calls operations has one of its own, and a token
+    /// goes to the one of the process that made the call. That is the first process, or a process
+    /// that has [attached](Self::attach). A placement does not name caller threads.
+    ///
+    /// ```
+    /// # let mut program = pario_flow::Program::new("caller");
+    /// let caller = program.caller_thread("Caller", Vec::<u64>::new);
+    /// let worker = program.thread("Worker", || ());
+    /// let keep = program.operation("keep", |b| b
+    ///     .on(worker).run(|_, n: u64| n * n)
+    ///     .on(caller).run(|kept: &mut Vec<u64>, n| { kept.push(n); kept.len() as u64 }));
+    /// # let run = program.launch(None)?;
+    /// assert_eq!(run.call(keep, 7)?, 1);
+    /// assert_eq!(run.call(keep, 8)?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the program has a thread of that name.
+    pub fn caller_thread<S: 'static>(
+        &mut self,
+        name: &str,
+        make: impl Fn() -> S + Send + Sync + 'static,
+    ) -> ThreadRef<S> {
+        ThreadRef::new(self.add_slot::<S>(name, None, true, move |_| make()))
+    }
+
+    /// Adds a pool of `size` caller threads; see [`caller_thread`](Self::caller_thread).
+    ///
+    /// # Panics
+    /// If the program has a thread of that name, or `size` is 0.
+    pub fn caller_pool<S: 'static>(
+        &mut self,
+        name: &str,
+        size: usize,
+        make: impl Fn(usize) -> S + Send + Sync + 'static,
+    ) -> PoolRef<S> {
+        assert!(size > 0, "pool {name:?} needs at least one thread");
+        PoolRef::new(self.add_slot::<S>(name, Some(size), true, make))
     }
 
     /// Adds a pool of `size` threads. A placement may set another size. Each thread calls `make`
@@ -124,7 +182,7 @@ impl Program {
         make: impl Fn(usize) -> S + Send + Sync + 'static,
     ) -> PoolRef<S> {
         assert!(size > 0, "pool {name:?} needs at least one thread");
-        PoolRef::new(self.add_slot::<S>(name, Some(size), make))
+        PoolRef::new(self.add_slot::<S>(name, Some(size), false, make))
     }
 
     /// Returns a scope: its threads and operations get names such as `name.thread`.
@@ -236,6 +294,7 @@ impl Program {
         &mut self,
         name: &str,
         pool: Option<usize>,
+        is_caller: bool,
         make: impl Fn(usize) -> S + Send + Sync + 'static,
     ) -> usize {
         assert!(
@@ -246,6 +305,7 @@ impl Program {
         self.slots.push(SlotDeclaration {
             name: name.to_owned(),
             pool,
+            is_caller,
             make: Arc::new(move |index| Box::new(make(index))),
             state_name: type_name::<S>(),
         });
@@ -263,7 +323,8 @@ impl Program {
         let mut text = self.name.clone();
         for slot in &self.slots {
             let state = short_name(slot.state_name);
-            text.push_str(&format!("\n{} {:?} {state}", slot.name, slot.pool));
+            let caller = if slot.is_caller { " caller" } else { "" };
+            text.push_str(&format!("\n{} {:?} {state}{caller}", slot.name, slot.pool));
         }
         for operation in &self.operations {
             text.push_str(&format!("\n{}", operation.name));
@@ -272,11 +333,54 @@ impl Program {
                 text.push_str(&format!("\n {} {input}", step.name));
             }
         }
-        // FNV-1a: the fingerprint detects mistakes; it is no protection against attackers.
-        text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
+        hash(&text)
     }
+
+    /// Returns the fingerprint of each operation, by which a process that attaches checks that it
+    /// has the same one.
+    ///
+    /// It covers the names of the operation and of its steps, the short names of their input types,
+    /// the threads and pools that they run on with the types of their states, and the fingerprints
+    /// of operations used as steps. It covers the sizes of caller pools; a placement sets those of
+    /// other pools.
+    pub(crate) fn operation_fingerprints(&self) -> Vec<u64> {
+        let mut fingerprints = Vec::with_capacity(self.operations.len());
+        for operation in &self.operations {
+            let mut text = operation.name.clone();
+            for step in &operation.steps {
+                text.push_str(&format!("\n {} {}", step.name, short_name((step.input.name)())));
+                match &step.action {
+                    StepAction::Hop(selection) => self.describe_slot(selection.slot, &mut text),
+                    StepAction::Split(split) => {
+                        self.describe_slot(split.merge_selection.slot, &mut text);
+                    }
+                    // An operation calls only operations before it.
+                    StepAction::Call(inner) => {
+                        text.push_str(&format!(" {:x}", fingerprints[*inner]));
+                    }
+                    _ => {}
+                }
+            }
+            text.push_str(&format!("\n{}", short_name((operation.output.name)())));
+            fingerprints.push(hash(&text));
+        }
+        fingerprints
+    }
+
+    fn describe_slot(&self, slot: usize, text: &mut String) {
+        let SlotDeclaration { name, pool, is_caller, state_name, .. } = &self.slots[slot];
+        let size = pool.filter(|_| *is_caller);
+        let is_pool = pool.is_some();
+        let state = short_name(state_name);
+        text.push_str(&format!(" on {name} {state} {is_pool} {is_caller} {size:?}"));
+    }
+}
+
+/// FNV-1a: a fingerprint detects mistakes; it is no protection against attackers.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// A scope: a common prefix for the names of threads and operations that belong together.
@@ -301,6 +405,25 @@ impl NameScope<'_> {
         make: impl Fn() -> S + Send + Sync + 'static,
     ) -> ThreadRef<S> {
         self.program.thread(&format!("{}{name}", self.prefix), make)
+    }
+
+    /// Adds a caller thread to this scope; see [`Program::caller_thread`].
+    pub fn caller_thread<S: 'static>(
+        &mut self,
+        name: &str,
+        make: impl Fn() -> S + Send + Sync + 'static,
+    ) -> ThreadRef<S> {
+        self.program.caller_thread(&format!("{}{name}", self.prefix), make)
+    }
+
+    /// Adds a pool of caller threads to this scope; see [`Program::caller_pool`].
+    pub fn caller_pool<S: 'static>(
+        &mut self,
+        name: &str,
+        size: usize,
+        make: impl Fn(usize) -> S + Send + Sync + 'static,
+    ) -> PoolRef<S> {
+        self.program.caller_pool(&format!("{}{name}", self.prefix), size, make)
     }
 
     /// Adds a pool to this scope; see [`Program::pool`].

@@ -17,7 +17,7 @@ use crate::io_thread;
 use crate::key::{Key, SpaceId};
 use crate::listener::{Listener, TCP_LISTENER, UNIX_LISTENER};
 use crate::poller::Poller;
-use crate::private_socket::listen_anywhere;
+use crate::private_socket::{listen_anywhere, lock_directory};
 use crate::space::{Options, Space};
 
 /// Connections that may wait to be accepted. Beyond that the system delays each by a second, honest
@@ -277,8 +277,10 @@ impl SpaceBuilder {
     }
 }
 
-/// Listens at a path. Replaces a socket without a listener.
+/// Listens at a path. Replaces a socket without a listener. Two processes that listen at the same
+/// path do so one after the other, if they may read its directory.
 pub(crate) fn listen_at(path: &Path) -> io::Result<UnixListener> {
+    let _lock = lock_directory(path);
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             if UnixStream::connect(path).is_ok() {

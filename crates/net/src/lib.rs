@@ -132,7 +132,7 @@ pub use key::{Key, SpaceId};
 pub use panic_text::panic_text;
 pub use pending::{Pending, StartedRequest};
 pub use pool::{BULK_ALIGNMENT, BulkBuffer, IDLE_LIMIT_BYTES};
-pub use port::{Credit, InputPort, OutputPort, PortOptions};
+pub use port::{Credit, InputPort, OutputPort, PortOptions, ReplyRoute};
 pub use private_socket::PrivateListener;
 pub use process_memory::{ChangeWord, OwnerLock, Parker, SharedWord, SwitchPoint, WaitLimits};
 pub use recv_buffer::RecvBuffer;

@@ -4,10 +4,12 @@ mod fair;
 mod input;
 mod output;
 mod queue;
+mod reply_route;
 
 pub use input::InputPort;
 pub use output::OutputPort;
 pub(crate) use queue::{NoToken, PortLabel, PortQueue, PortRole, Sink};
+pub use reply_route::ReplyRoute;
 
 /// How much may be under way to an input port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

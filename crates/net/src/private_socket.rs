@@ -130,7 +130,7 @@ fn listen_locked(path: &Path, kind: SocketType) -> io::Result<Option<OwnedFd>> {
 }
 
 /// Locks the directory of a path until the returned file is dropped.
-fn lock_directory(path: &Path) -> io::Result<File> {
+pub(crate) fn lock_directory(path: &Path) -> io::Result<File> {
     let dir = File::open(path.parent().unwrap_or(Path::new("/")))?;
     loop {
         match flock(&dir, FlockOperation::LockExclusive) {

@@ -92,6 +92,13 @@ impl FrameRoute {
         Some(reply_channel.clone())
     }
 
+    /// Ends the link because of what the peer did.
+    pub fn cut_off(&self, reason: &str) {
+        if let Some(link) = self.link.upgrade() {
+            link.cut_off(reason);
+        }
+    }
+
     /// Bytes collected before credit is returned.
     #[inline]
     pub fn step(&self) -> i64 {

@@ -1,5 +1,6 @@
 //! Tests of the examples and of the programs in the documents.
 
+mod attaching;
 mod document_programs;
 #[path = "../../src/fences.rs"]
 mod fences;

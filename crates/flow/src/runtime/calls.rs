@@ -1,7 +1,7 @@
 //! Calls under way: the table of a process, the completion of a call, and ended calls.
 
 use std::any::type_name;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,7 +31,8 @@ pub(crate) struct CallTable {
 struct OpenCalls {
     calls: BTreeMap<u64, OpenCall>,
     next: u64,
-    is_stopped: bool,
+    /// The error of calls that come too late.
+    stopped: Option<CallError>,
 }
 
 struct OpenCall {
@@ -61,27 +62,27 @@ pub(crate) type ResultCallback = Box<dyn FnOnce(Result<ErasedToken, CallError>) 
 impl CallTable {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
-            open: Mutex::new(OpenCalls { calls: BTreeMap::new(), next: 0, is_stopped: false }),
+            open: Mutex::new(OpenCalls { calls: BTreeMap::new(), next: 0, stopped: None }),
             room: Condvar::new(),
             limit,
             oldest: AtomicU64::new(0),
         }
     }
 
-    /// Waits until fewer calls than the limit are open, then opens one. Returns `None` if the
-    /// program has stopped; then the callback is not called. The thread that ends the call calls
+    /// Waits until fewer calls than the limit are open, then opens one. Fails if the program
+    /// has stopped; then the callback is not called. The thread that ends the call calls
     /// the callback.
     pub(crate) fn begin(
         &self,
         operation: usize,
         callback: Option<ResultCallback>,
-    ) -> Option<(u64, Arc<CallCompletion>)> {
+    ) -> Result<(u64, Arc<CallCompletion>), CallError> {
         let mut open = self.open.lock();
-        while open.calls.len() >= self.limit && !open.is_stopped {
+        while open.calls.len() >= self.limit && open.stopped.is_none() {
             self.room.wait(&mut open);
         }
-        if open.is_stopped {
-            return None;
+        if let Some(error) = &open.stopped {
+            return Err(error.clone());
         }
         let number = open.next;
         open.next += 1;
@@ -92,7 +93,7 @@ impl CallTable {
         let call = OpenCall { operation, since_ns: monotonic_ns(), completion: completion.clone() };
         open.calls.insert(number, call);
         self.note_oldest(&open);
-        Some((number, completion))
+        Ok((number, completion))
     }
 
     /// Ends a call; returns `false` if it had already ended.
@@ -124,7 +125,7 @@ impl CallTable {
     /// Ends all calls; no new call can begin.
     pub(crate) fn stop(&self, error: &CallError) {
         let mut open = self.open.lock();
-        open.is_stopped = true;
+        open.stopped.get_or_insert_with(|| error.clone());
         let calls = std::mem::take(&mut open.calls);
         self.room.notify_all();
         drop(open);
@@ -240,20 +241,32 @@ impl<O> std::fmt::Debug for PendingCall<O> {
     }
 }
 
+/// The limit of aborted calls of an attached process since its oldest open call began.
+const ABORTED_LIMIT: usize = 1 << 17;
+
 /// The calls that have ended, as far as this process knows: it drops their tokens.
 #[derive(Default)]
 pub(crate) struct EndedCalls {
     /// Whether any call was ever aborted or lost; until then every token belongs to an open call.
     is_used: AtomicBool,
-    origins: Mutex<HashMap<ProcessNumber, CallsOfOrigin>>,
+    origins: Mutex<Origins>,
+}
+
+/// The calling processes.
+#[derive(Default)]
+struct Origins {
+    calls: HashMap<ProcessNumber, CallsOfOrigin>,
+    /// The attached processes that have left: the first of each range of numbers, and the last.
+    /// Ranges that touch are one, so there are at most as many as attached processes, and one more.
+    left: BTreeMap<u32, u32>,
 }
 
 #[derive(Default)]
 struct CallsOfOrigin {
     /// All calls before this number have ended.
     oldest: u64,
-    /// Aborted calls from `oldest` on; at most as many as calls are under way.
-    aborted: Vec<u64>,
+    /// Aborted calls from `oldest` on.
+    aborted: BTreeSet<u64>,
     is_lost: bool,
 }
 
@@ -264,7 +277,7 @@ impl EndedCalls {
             return;
         }
         let mut origins = self.origins.lock();
-        let origin = origins.entry(origin).or_default();
+        let Some(origin) = origins.calls_of(origin) else { return };
         if oldest > origin.oldest {
             origin.oldest = oldest;
             origin.aborted.retain(|number| *number >= oldest);
@@ -272,23 +285,95 @@ impl EndedCalls {
     }
 
     pub(crate) fn abort(&self, origin: ProcessNumber, number: u64) {
+        let is_attached = origin.is_attached();
         self.is_used.store(true, Ordering::Release);
         let mut origins = self.origins.lock();
-        let origin = origins.entry(origin).or_default();
-        if number >= origin.oldest && !origin.aborted.contains(&number) {
-            origin.aborted.push(number);
+        let Some(origin) = origins.calls_of(origin) else { return };
+        if number >= origin.oldest {
+            origin.aborted.insert(number);
         }
+        // No honest process has so many: drop all its calls.
+        origin.is_lost |= is_attached && origin.aborted.len() > ABORTED_LIMIT;
     }
 
     pub(crate) fn mark_lost(&self, origin: ProcessNumber) {
         self.is_used.store(true, Ordering::Release);
-        self.origins.lock().entry(origin).or_default().is_lost = true;
+        let mut origins = self.origins.lock();
+        if origin.is_attached() {
+            origins.leave(origin.0);
+        } else if let Some(origin) = origins.calls_of(origin) {
+            origin.is_lost = true;
+        }
+    }
+
+    /// Whether an attached process has left.
+    pub(crate) fn has_left(&self, process: ProcessNumber) -> bool {
+        self.is_used.load(Ordering::Acquire) && self.origins.lock().has_left(process.0)
     }
 
     pub(crate) fn contains(&self, origin: ProcessNumber, number: u64) -> bool {
-        self.is_used.load(Ordering::Acquire)
-            && self.origins.lock().get(&origin).is_some_and(|origin| {
-                origin.is_lost || number < origin.oldest || origin.aborted.contains(&number)
-            })
+        if !self.is_used.load(Ordering::Acquire) {
+            return false;
+        }
+        let origins = self.origins.lock();
+        if origins.has_left(origin.0) {
+            return true;
+        }
+        origins.calls.get(&origin).is_some_and(|origin| {
+            origin.is_lost || number < origin.oldest || origin.aborted.contains(&number)
+        })
+    }
+}
+
+impl Origins {
+    /// Returns the calls of a process; none if it has left.
+    fn calls_of(&mut self, origin: ProcessNumber) -> Option<&mut CallsOfOrigin> {
+        (!self.has_left(origin.0)).then(|| self.calls.entry(origin).or_default())
+    }
+
+    fn has_left(&self, process: u32) -> bool {
+        self.left.range(..=process).next_back().is_some_and(|(_, last)| process <= *last)
+    }
+
+    /// Notes that an attached process has left.
+    fn leave(&mut self, process: u32) {
+        self.calls.remove(&ProcessNumber(process));
+        if self.has_left(process) {
+            return;
+        }
+        let before = self.left.range(..process).next_back().map(|(first, last)| (*first, *last));
+        let first = match before {
+            Some((first, last)) if last + 1 == process => first,
+            _ => process,
+        };
+        let last = process.checked_add(1).and_then(|next| self.left.remove(&next));
+        self.left.insert(first, last.unwrap_or(process));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_that_have_left_take_room_for_their_ranges_only() {
+        let ended = EndedCalls::default();
+        let first = ProcessNumber::FIRST_ATTACHED.0;
+        // Every process but two leaves, in an order that is neither up nor down.
+        let stays = [first + 300, first + 700];
+        let leaves: Vec<u32> =
+            (0..1000).map(|n| first + n * 7 % 1000).filter(|n| !stays.contains(n)).collect();
+        for process in &leaves {
+            ended.abort(ProcessNumber(*process), 5);
+            assert!(!ended.contains(ProcessNumber(*process), 6));
+            ended.mark_lost(ProcessNumber(*process));
+            assert!(ended.contains(ProcessNumber(*process), 6));
+            // A late message of its call takes no room.
+            ended.abort(ProcessNumber(*process), 7);
+        }
+        assert!(leaves.iter().all(|process| ended.contains(ProcessNumber(*process), 0)));
+        assert!(stays.iter().all(|process| !ended.contains(ProcessNumber(*process), 0)));
+        let origins = ended.origins.lock();
+        assert_eq!((origins.left.len(), origins.calls.len()), (3, 0));
     }
 }

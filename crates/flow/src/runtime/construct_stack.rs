@@ -18,8 +18,9 @@ pub(crate) struct ConstructFrame {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum ConstructKind {
-    /// The token is in an operation used as a step; it returns to `back`.
-    Call { back: StepPosition },
+    /// The token is in an operation used as a step; it returns to `back`. `from` is the thread that
+    /// had the token; none if the caller had it.
+    Call { back: StepPosition, from: Option<ThreadNumber> },
     /// The token is in a counted loop.
     For { index: u64, end: u64 },
     /// The token is between a split and its merge.

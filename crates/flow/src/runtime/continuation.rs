@@ -51,7 +51,7 @@ impl ErasedContinuation {
         let target = match &runtime.step(route.position).action {
             StepAction::Hop(selection) => {
                 let at = route.position;
-                match runtime.resolve(selection, &token, || stack.indices(), at) {
+                match runtime.resolve_caught(selection, &token, &stack, at) {
                     Ok(Some(thread)) => {
                         route.position = at.next();
                         Ok(thread)

@@ -58,7 +58,9 @@ impl ProcessCoordinator {
     pub(crate) fn run(mut self) -> CoordinatorEnd {
         loop {
             match self.port.recv_timeout(CHECK_INTERVAL) {
-                Ok(FlowMessage::Control(ControlMessage::Stop)) | Err(RecvError::Closed { .. }) => {
+                Ok(FlowMessage::Control(ControlMessage::Stop)) => return CoordinatorEnd::Stopped,
+                Err(RecvError::Closed { .. }) => {
+                    self.runtime.lose_program();
                     return CoordinatorEnd::Stopped;
                 }
                 Ok(FlowMessage::Control(ControlMessage::ProcessLost { process }))
@@ -67,6 +69,10 @@ impl ProcessCoordinator {
                     return CoordinatorEnd::FirstProcessLost;
                 }
                 Ok(message) => self.handle(message),
+                Err(RecvError::Lost { .. }) if self.runtime.entrance.is_some() => {
+                    self.runtime.lose_program();
+                    return CoordinatorEnd::FirstProcessLost;
+                }
                 Err(RecvError::Lost { peer, .. }) => {
                     let lost = self.runtime.process_named(&peer);
                     if lost.is_some_and(|process| self.handle_loss(process)) {
@@ -119,8 +125,13 @@ impl ProcessCoordinator {
                 runtime.fail(call, error)
             }
             FlowMessage::Control(ControlMessage::Abort { call }) => runtime.abort_here(call),
-            FlowMessage::Control(ControlMessage::ThreadFree { slot, thread }) => {
-                runtime.release_thread(ThreadClaim { claimed_by: runtime.me, slot }, thread);
+            FlowMessage::Control(ControlMessage::ThreadFree { process, slot, thread }) => {
+                let claim = ThreadClaim { claimed_by: runtime.me, slot };
+                runtime.release_thread_of(process, claim, thread);
+            }
+            FlowMessage::Routed(to, message) => runtime.pass_on(to, *message),
+            FlowMessage::Token(envelope) if runtime.entrance.is_some() => {
+                runtime.continue_token(envelope);
             }
             FlowMessage::Control(ControlMessage::RequestReport { request, wants_trace }) => {
                 let report = ControlMessage::Report {
@@ -213,7 +224,9 @@ impl ReportRequests {
         drop(state);
         let no_call = CallId::none(runtime.me);
         let mut requested = 0;
-        for process in (0u32..).map(ProcessNumber).take(runtime.processes.len()) {
+        // An attached process reports only itself.
+        let others = if runtime.me.is_attached() { 0 } else { runtime.processes.len() };
+        for process in (0u32..).map(ProcessNumber).take(others) {
             let message =
                 FlowMessage::Control(ControlMessage::RequestReport { request, wants_trace });
             if process != runtime.me
@@ -263,5 +276,6 @@ pub(crate) fn snapshot(
         unassigned,
         lost: runtime.lost_names(),
         silent,
+        attached: runtime.attached.names(),
     }
 }

@@ -9,9 +9,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct ThreadNumber(pub(crate) u32);
 
-/// The number of a process, in the order of the placement.
+/// The number of a process: in the order of the placement, or in the order of attaching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct ProcessNumber(pub(crate) u32);
+
+impl ProcessNumber {
+    /// The first process that attaches. Each has a number of its own; none is used twice.
+    pub(crate) const FIRST_ATTACHED: Self = Self(1 << 16);
+
+    /// Whether the process has attached to the program, and is none of its placement.
+    pub(crate) fn is_attached(self) -> bool {
+        self >= Self::FIRST_ATTACHED
+    }
+}
 
 /// The position of a step: its operation, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -54,6 +64,14 @@ impl CallId {
 pub(crate) struct SplitId {
     pub(crate) thread: ThreadNumber,
     pub(crate) number: u64,
+}
+
+/// A merge under way. Each process numbers the splits of its own threads, so the call, which names
+/// the process, is part of the id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct MergeId {
+    pub(crate) call: CallId,
+    pub(crate) split: SplitId,
 }
 
 /// A map with keys that the program assigns itself, so that no attacker can make them collide.

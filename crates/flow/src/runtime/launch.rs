@@ -12,6 +12,7 @@ use pario_net::{Credit, InputPort, PortOptions, RecvError, Space};
 
 use super::activity::ThreadActivity;
 use super::coordinator::{CoordinatorEnd, FIRST, ProcessCoordinator, ReportRequests};
+use super::entrance::OpenEntrance;
 use super::ids::{CallId, ProcessNumber, ThreadNumber};
 use super::locality::LocalityCheck;
 use super::message::{ControlMessage, FlowMessage};
@@ -24,7 +25,8 @@ use super::span_recorder::SpanRecorder;
 use super::thread_worker::ThreadWorker;
 use crate::error::LaunchError;
 use crate::placement::{Placement, ProcessLauncher, StartedProcess, ThreadSlot};
-use crate::program::Program;
+use crate::program::{Program, SlotDeclaration};
+use crate::schedule::Schedule;
 
 /// Timeout for the other processes to report that they are ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -48,6 +50,9 @@ impl Program {
         let placement = placement.unwrap_or_else(Placement::single_process);
         let role = ProcessRole::find(&self.name, &placement, &variable)?;
         let trace_to = variable(TRACE_VARIABLE);
+        let attach = self.attach.clone().filter(|_| role.me() == FIRST);
+        let entrance = attach.map(|options| OpenEntrance::open(&self.name, options)).transpose()?;
+        let fingerprints = self.operation_fingerprints();
         let space = role.open_space(&placement)?;
         let prepared = self.prepare(&placement, role.me(), space, trace_to.is_some())?;
         if role.me() != FIRST {
@@ -55,7 +60,17 @@ impl Program {
         }
         let children =
             role.start_others(&placement, &prepared.runtime.space, trace_to.as_deref())?;
-        prepared.run_first(children, trace_to.map(PathBuf::from))
+        let mut running = prepared.run_first(children, trace_to.map(PathBuf::from))?;
+        if let Some(entrance) = entrance {
+            let space = entrance.space.clone();
+            let entrance = entrance.serve(running.runtime.clone(), fingerprints);
+            let thread = thread::Builder::new()
+                .name("entrance".into())
+                .spawn(move || entrance.run())
+                .map_err(|error| thread_error("entrance", &error.to_string()))?;
+            running.entrance = Some((space, thread));
+        }
+        Ok(running)
     }
 
     /// Opens the ports of this process and builds its runtime.
@@ -67,15 +82,20 @@ impl Program {
         is_traced: bool,
     ) -> Result<PreparedProcess, LaunchError> {
         let fingerprint = self.fingerprint();
-        let sized = |slot: &crate::program::SlotDeclaration| {
+        let sized = |slot: &SlotDeclaration| {
             slot.pool.map(|size| placement.pool_size(&slot.name).unwrap_or(size))
         };
-        let declared: Vec<ThreadSlot> = self
-            .slots
-            .iter()
-            .map(|slot| ThreadSlot { name: slot.name.clone(), pool: sized(slot) })
-            .collect();
-        let assigned = placement.assign(&declared)?;
+        let declare =
+            |slot: &SlotDeclaration| ThreadSlot { name: slot.name.clone(), pool: sized(slot) };
+        let declared: Vec<ThreadSlot> = self.slots.iter().map(declare).collect();
+        let placed = self.slots.iter().filter(|slot| !slot.is_caller).map(declare);
+        let mut assigned = placement.assign(&placed.collect::<Vec<_>>())?.into_iter();
+        // The threads of the caller run in the first process, whose calls these are.
+        let assigned = self.slots.iter().map(|slot| match slot.is_caller {
+            true => vec![FIRST.0 as usize; slot.pool.unwrap_or(1)],
+            false => assigned.next().expect("every other slot is placed"),
+        });
+        let assigned: Vec<Vec<usize>> = assigned.collect();
         let mut slots = Vec::new();
         let mut threads = Vec::new();
         let mut starts = Vec::new();
@@ -94,25 +114,22 @@ impl Program {
                 let mut thread = PlacedThread {
                     name: name.clone(),
                     process: home,
+                    is_caller: slot.is_caller,
                     port: OnceLock::new(),
                     activity: None,
                 };
                 if home == me {
                     let port = open_port(&space, &self.name, &name)?;
-                    let _ = thread.port.set(port.output());
-                    let activity = Arc::new(ThreadActivity::new(
-                        name,
-                        &self.operations,
-                        is_traced.then(SpanRecorder::new),
-                    ));
-                    thread.activity = Some(activity.clone());
-                    starts.push(ThreadStart {
-                        number,
-                        index,
-                        make: slot.make.clone(),
+                    let recorder = is_traced.then(SpanRecorder::new);
+                    let make = slot.make.clone();
+                    starts.push(ThreadStart::new(
+                        &mut thread,
+                        (number, index),
+                        make,
                         port,
-                        activity,
-                    });
+                        &self.operations,
+                        recorder,
+                    ));
                 }
                 threads.push(thread);
             }
@@ -121,6 +138,7 @@ impl Program {
                 first,
                 size: processes.len(),
                 is_pool: declared.pool.is_some(),
+                is_caller: slot.is_caller,
             });
         }
         let names = placement.processes().iter().map(|process| process.name.clone());
@@ -131,11 +149,11 @@ impl Program {
             slots: &slots,
             threads: &threads,
             processes: &processes,
+            caller: FIRST,
         }
         .run()?;
-        let coordinator = coordinator_name(&processes[me.0 as usize].name);
-        let port = open_port(&space, &self.name, &coordinator)?;
-        let _ = processes[me.0 as usize].port.set(port.output());
+        let process_name = processes[me.0 as usize].name.clone();
+        let port = open_port(&space, &self.name, &coordinator_name(&process_name))?;
         let runtime = ProcessRuntime::new(
             self.name,
             self.operations,
@@ -143,7 +161,10 @@ impl Program {
             threads,
             processes,
             me,
+            process_name,
+            port.output(),
             space,
+            None,
             self.max_calls,
         );
         Ok(PreparedProcess { runtime: Arc::new(runtime), starts, port, fingerprint })
@@ -160,12 +181,29 @@ struct PreparedProcess {
 }
 
 /// What a thread needs to start.
-struct ThreadStart {
+pub(super) struct ThreadStart {
     number: ThreadNumber,
     index: usize,
     make: Arc<dyn Fn(usize) -> Box<dyn Any> + Send + Sync>,
     port: InputPort<FlowMessage>,
     activity: Arc<ThreadActivity>,
+}
+
+impl ThreadStart {
+    /// Prepares a thread of this process: its number, and its number in its pool.
+    pub(super) fn new(
+        thread: &mut PlacedThread,
+        (number, index): (ThreadNumber, usize),
+        make: Arc<dyn Fn(usize) -> Box<dyn Any> + Send + Sync>,
+        port: InputPort<FlowMessage>,
+        operations: &[Arc<Schedule>],
+        recorder: Option<SpanRecorder>,
+    ) -> Self {
+        let _ = thread.port.set(port.output());
+        let activity = Arc::new(ThreadActivity::new(thread.name.clone(), operations, recorder));
+        thread.activity = Some(activity.clone());
+        Self { number, index, make, port, activity }
+    }
 }
 
 impl PreparedProcess {
@@ -191,13 +229,15 @@ impl PreparedProcess {
             coordinator,
             workers,
             children,
+            entrance: None,
+            attachment: None,
             trace_to,
         })
     }
 
     /// Runs any other process: serves until the first process ends, then exits.
     fn serve(self) -> ! {
-        let name = self.runtime.processes[self.runtime.me.0 as usize].name.clone();
+        let name = self.runtime.process_name.clone();
         let runtime = self.runtime;
         let serve = || {
             let _workers = start_threads(&runtime, self.starts)?;
@@ -237,7 +277,7 @@ impl PreparedProcess {
     }
 }
 
-fn open_port(
+pub(super) fn open_port(
     space: &Space,
     program: &str,
     owner: &str,
@@ -250,7 +290,7 @@ fn open_port(
 }
 
 /// Starts the threads of this process and waits until each has made its state.
-fn start_threads(
+pub(super) fn start_threads(
     runtime: &Arc<ProcessRuntime>,
     starts: Vec<ThreadStart>,
 ) -> Result<Vec<JoinHandle<()>>, LaunchError> {
@@ -297,18 +337,16 @@ fn start_threads(
     }
 }
 
-fn thread_error(thread: &str, message: &str) -> LaunchError {
+pub(super) fn thread_error(thread: &str, message: &str) -> LaunchError {
     LaunchError::Thread { thread: thread.to_owned(), message: message.to_owned() }
 }
 
 /// Stops the threads of this process after the messages in their queues.
 pub(super) fn stop_threads(runtime: &ProcessRuntime) {
     let no_call = CallId::none(runtime.me);
-    for (number, thread) in (0u32..).map(ThreadNumber).zip(&runtime.threads) {
-        if thread.process == runtime.me {
-            // Sending fails only if the thread has ended.
-            let _ = runtime.send(number, no_call, FlowMessage::Control(ControlMessage::Stop));
-        }
+    for thread in runtime.own_threads() {
+        // Sending fails only if the thread has ended.
+        let _ = runtime.send_here(thread, no_call, FlowMessage::Control(ControlMessage::Stop));
     }
 }
 

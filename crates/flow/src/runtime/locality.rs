@@ -3,13 +3,12 @@
 //! Invariant: after the check, no thread sends a token without a codec to another process. The
 //! check follows each schedule and collects, for each step, the processes whose threads may have
 //! the token there. A token travels at a hop, to a merge, into a called operation, and between an
-//! operation and its caller in the first process. A selection that is computed from the token may
+//! operation and its caller: the first process, or the process that attaches. A selection that is computed from the token may
 //! select every thread of its pool.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::coordinator::FIRST;
 use super::ids::{ProcessNumber, ThreadNumber};
 use super::process_runtime::{PlacedProcess, PlacedSlot, PlacedThread};
 use crate::error::LaunchError;
@@ -23,6 +22,8 @@ pub(super) struct LocalityCheck<'a> {
     pub(super) slots: &'a [PlacedSlot],
     pub(super) threads: &'a [PlacedThread],
     pub(super) processes: &'a [PlacedProcess],
+    /// The process that calls the operations.
+    pub(super) caller: ProcessNumber,
 }
 
 /// The processes that may have a token, each with the first of its threads that may; `None` is the
@@ -32,15 +33,20 @@ type Holders = BTreeMap<ProcessNumber, Option<ThreadNumber>>;
 impl LocalityCheck<'_> {
     /// Fails with the first transfer of a local token between two processes.
     pub(super) fn run(&self) -> Result<(), LaunchError> {
-        if self.processes.len() < 2 {
+        if self.processes.len() < 2 && !self.caller.is_attached() {
             return Ok(());
         }
         let mut exits: Vec<Holders> = Vec::with_capacity(self.operations.len());
         for (number, operation) in self.operations.iter().enumerate() {
+            // An operation of the resident program that this attached process does not have.
+            if operation.steps.is_empty() {
+                exits.push(Holders::new());
+                continue;
+            }
             // An operation calls only operations before it, so their exits are known.
             let holders = self.holders(operation, &exits);
             self.check_steps(operation, &holders)?;
-            let caller = Holders::from([(FIRST, None)]);
+            let caller = Holders::from([(self.caller, None)]);
             let exit = holders.last().cloned().unwrap_or_default();
             let input = operation.steps[0].input;
             self.check_transfer(operation, input, &caller, &self.entry(number))?;
@@ -168,7 +174,10 @@ impl LocalityCheck<'_> {
     }
 
     fn describe(&self, (process, thread): (&ProcessNumber, &Option<ThreadNumber>)) -> String {
-        let process = &self.processes[process.0 as usize].name;
+        let process = self
+            .processes
+            .get(process.0 as usize)
+            .map_or("that attaches", |process| process.name.as_str());
         match thread {
             Some(thread) => {
                 format!("thread {} in process {process}", self.threads[thread.0 as usize].name)

@@ -2,8 +2,9 @@
 
 use pario_net::clock::monotonic_ns;
 
+use super::attached::QueuedShare;
 use super::construct_stack::ConstructStack;
-use super::ids::{CallId, SplitId, StepPosition};
+use super::ids::{CallId, MergeId, SplitId, StepPosition};
 use super::message::{ControlMessage, FlowMessage, HopWaits, MergeBegin, Payload};
 use super::process_runtime::ProcessRuntime;
 use super::splits::Batches;
@@ -14,6 +15,9 @@ use crate::token::ErasedToken;
 use crate::trace::SpanKind;
 use crate::window::TripReport;
 
+/// Tokens that may arrive before the begin of their split; the windows of splits are far smaller.
+const EARLY_TOKENS_LIMIT: usize = 1 << 16;
+
 /// A merge under way.
 pub(crate) struct MergeState {
     pub(crate) call: CallId,
@@ -21,6 +25,8 @@ pub(crate) struct MergeState {
     output: Option<MergeOutput>,
     /// Tokens that arrived before the begin of the split.
     early_tokens: Vec<CurrentToken>,
+    /// The shares of the begin and of the early tokens in the limit of an attached process.
+    shares: Vec<QueuedShare>,
     merged: u64,
     total: Option<u64>,
     /// Trips not yet reported to the splitting thread.
@@ -46,6 +52,7 @@ impl MergeState {
             call,
             output: None,
             early_tokens: Vec::new(),
+            shares: Vec::new(),
             merged: 0,
             total: None,
             unreported: Vec::new(),
@@ -76,7 +83,7 @@ impl MergeState {
             waits: hop_waits.waits,
         };
         self.merged += 1;
-        self.waited_ns += hop_waits.waited_ns;
+        self.waited_ns = self.waited_ns.saturating_add(hop_waits.waited_ns);
         self.waits += u64::from(hop_waits.waits != 0);
         if frame.report_every == 0 {
             return self.batches.add(frame.number, frame.batch.max(1), trip);
@@ -94,11 +101,11 @@ impl MergeState {
         let merged = self.output.take()?;
         let mut hop_waits = merged.hop_waits;
         if let Some(waited_ns) = self.waited_ns.checked_div(self.merged) {
-            hop_waits.waited_ns += waited_ns;
+            hop_waits.waited_ns = hop_waits.waited_ns.saturating_add(waited_ns);
             if self.waits * 2 >= self.merged {
                 hop_waits.waits |= 1 << (hop_waits.hops % 64);
             }
-            hop_waits.hops += 1;
+            hop_waits.hops = hop_waits.hops.wrapping_add(1);
         }
         Some(CurrentToken {
             call: self.call,
@@ -120,10 +127,22 @@ impl ThreadWorker {
         mut current: CurrentToken,
     ) -> Option<CurrentToken> {
         let frame = current.stack.split().expect("a merge is inside its split");
-        let id = frame.split;
+        let split = frame.split;
+        let id = MergeId { call: current.call, split };
         let state = self.merges.entry(id).or_insert_with(|| MergeState::new(current.call));
         let Some(merged) = &mut state.output else {
-            state.early_tokens.push(current);
+            if state.early_tokens.len() < EARLY_TOKENS_LIMIT {
+                state.early_tokens.push(current);
+                state.shares.extend(self.share.take());
+            } else {
+                let error = CallError::Transfer {
+                    operation: runtime.operation_name(current.position),
+                    from: runtime.thread_name(split.thread).to_owned(),
+                    to: self.activity.name.clone(),
+                    message: format!("{EARLY_TOKENS_LIMIT} tokens came before their split began"),
+                };
+                self.fail_call(runtime, current.call, error);
+            }
             return None;
         };
         let began = self.time_ns;
@@ -136,7 +155,7 @@ impl ThreadWorker {
         self.activity.end(current.position, began, self.time_ns);
         self.record(current.position, SpanKind::Merge, current.call, &current.stack, began);
         if let (Some(trips), None) = (report, &output) {
-            self.report_merged(runtime, id, current.call, trips);
+            self.report_merged(runtime, split, current.call, trips);
         }
         output
     }
@@ -146,7 +165,7 @@ impl ThreadWorker {
         &mut self,
         runtime: &ProcessRuntime,
         begin: MergeBegin,
-        payload: Payload,
+        mut payload: Payload,
     ) {
         let call = begin.call;
         runtime.ended.note_oldest(call.origin, begin.oldest);
@@ -161,6 +180,7 @@ impl ThreadWorker {
             MadeBy::Merger => runtime.step(begin.position).input,
             MadeBy::Splitter => self.output_type(runtime, begin.position),
         };
+        let share = payload.take_share();
         let output = match payload.decode(token_type) {
             Ok(input) if begin.made_by() == MadeBy::Merger => (step.init)(&input),
             Ok(output) => output,
@@ -174,17 +194,19 @@ impl ThreadWorker {
                 return self.fail_call(runtime, call, error);
             }
         };
-        let state = self.merges.entry(begin.split).or_insert_with(|| MergeState::new(call));
+        let id = MergeId { call, split: begin.split };
+        let state = self.merges.entry(id).or_insert_with(|| MergeState::new(call));
+        state.shares.extend(share);
         let outer = ConstructStack::from_frames(begin.outer);
         state.begin(begin.position, outer, begin.hop_waits, begin.oldest, output);
         for current in std::mem::take(&mut state.early_tokens) {
             self.advance(runtime, current);
         }
-        self.check_merge(runtime, begin.split);
+        self.check_merge(runtime, id);
     }
 
     /// Sets the number of tokens of a split.
-    pub(super) fn end_merge(&mut self, runtime: &ProcessRuntime, id: SplitId, total: u64) {
+    pub(super) fn end_merge(&mut self, runtime: &ProcessRuntime, id: MergeId, total: u64) {
         if let Some(state) = self.merges.get_mut(&id) {
             state.total = Some(total);
             self.check_merge(runtime, id);
@@ -192,13 +214,13 @@ impl ThreadWorker {
     }
 
     /// Continues with the output if all tokens are merged.
-    fn check_merge(&mut self, runtime: &ProcessRuntime, id: SplitId) {
+    fn check_merge(&mut self, runtime: &ProcessRuntime, id: MergeId) {
         if let Some(output) = self.finish_merge(runtime, id) {
             self.advance(runtime, output);
         }
     }
 
-    fn finish_merge(&mut self, runtime: &ProcessRuntime, id: SplitId) -> Option<CurrentToken> {
+    fn finish_merge(&mut self, runtime: &ProcessRuntime, id: MergeId) -> Option<CurrentToken> {
         let after = |position: StepPosition| match &runtime.step(position).action {
             StepAction::Split(split) => position.at(split.after),
             _ => unreachable!("a split is at a split step"),
@@ -216,9 +238,9 @@ impl ThreadWorker {
         trips: Vec<TripReport>,
     ) {
         if id.thread == self.me {
-            return self.tokens_merged(runtime, id.number, &trips);
+            return self.tokens_merged(runtime, call, id.number, &trips);
         }
-        let merged = FlowMessage::Control(ControlMessage::Merged { split: id.number, trips });
+        let merged = FlowMessage::Control(ControlMessage::Merged { call, split: id.number, trips });
         if let Err(error) = runtime.send(id.thread, call, merged) {
             self.fail_call(runtime, call, error);
         }

@@ -6,13 +6,21 @@
 //! next hop. A split is kept by the splitting thread, its merge by the merging thread. The
 //! splitting thread sends tokens; the merging thread reports the tokens that it has merged. One
 //! [`ProcessCoordinator`](coordinator::ProcessCoordinator) per process receives results, failures
-//! and the loss of processes.
+//! and the loss of processes. Processes that attach to a resident program reach it through its
+//! [`Entrance`](entrance::Entrance).
 
 mod activity;
+mod attach;
+mod attach_messages;
+mod attached;
+#[cfg(test)]
+mod attack_tests;
 mod calls;
 mod construct_stack;
 mod continuation;
 mod coordinator;
+mod entrance;
+mod guest_check;
 mod ids;
 mod launch;
 mod locality;

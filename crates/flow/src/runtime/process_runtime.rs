@@ -2,16 +2,21 @@
 //! and coordinators, the calls, and the lost processes.
 
 use std::collections::{BTreeSet, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::Duration;
 
 use pario_net::{OutputPort, SendError, Space};
 use parking_lot::Mutex;
 
 use super::activity::ThreadActivity;
+use super::attached::{AttachedProcesses, GuestMessage};
 use super::calls::{CallTable, EndedCalls};
+use super::construct_stack::ConstructStack;
+use super::coordinator::FIRST;
 use super::ids::{CallId, ProcessNumber, StepPosition, ThreadNumber};
-use super::message::{ControlMessage, Envelope, FlowMessage, Payload, ThreadClaim};
+use super::message::{ControlMessage, Envelope, FlowMessage, Payload, RouteTo, ThreadClaim};
 use super::pool_balancer::PoolBalancer;
 use super::snapshot::{ProcessStatus, StepStatus};
 use crate::error::CallError;
@@ -30,11 +35,21 @@ pub(crate) struct ProcessRuntime {
     pub(crate) threads: Vec<PlacedThread>,
     pub(crate) processes: Vec<PlacedProcess>,
     pub(crate) me: ProcessNumber,
+    /// The name of this process.
+    pub(crate) process_name: String,
+    /// The port of the coordinator of this process.
+    coordinator: OutputPort<FlowMessage>,
     pub(crate) space: Space,
+    /// In an attached process, the way to the resident program.
+    pub(crate) entrance: Option<OutputPort<GuestMessage>>,
+    /// In the first process of a resident program, the processes that are attached to it.
+    pub(crate) attached: AttachedProcesses,
     pub(crate) calls: CallTable,
     pub(crate) ended: EndedCalls,
     /// The balancer of each slot.
-    balancers: Vec<PoolBalancer>,
+    balancers: Vec<Arc<PoolBalancer>>,
+    /// The balancers of the caller pools of attached processes.
+    caller_balancers: Mutex<HashMap<(ProcessNumber, usize), Arc<PoolBalancer>>>,
     /// The calls that have sent tokens to each other process.
     involved: Mutex<HashMap<ProcessNumber, BTreeSet<(u32, u64)>>>,
     lost: Mutex<BTreeSet<ProcessNumber>>,
@@ -45,11 +60,16 @@ pub(crate) struct PlacedSlot {
     pub(crate) first: u32,
     pub(crate) size: usize,
     pub(crate) is_pool: bool,
+    /// Whether each calling process has the threads of this slot for itself.
+    pub(crate) is_caller: bool,
 }
 
 pub(crate) struct PlacedThread {
     pub(crate) name: String,
+    /// The process of the thread; for a caller thread, that of this process' own calls.
     pub(crate) process: ProcessNumber,
+    /// Whether each calling process has this thread for itself.
+    pub(crate) is_caller: bool,
     pub(crate) port: OnceLock<OutputPort<FlowMessage>>,
     /// Set for threads of this process.
     pub(crate) activity: Option<Arc<ThreadActivity>>,
@@ -69,17 +89,21 @@ impl ProcessRuntime {
         threads: Vec<PlacedThread>,
         processes: Vec<PlacedProcess>,
         me: ProcessNumber,
+        process_name: String,
+        coordinator: OutputPort<FlowMessage>,
         space: Space,
+        entrance: Option<OutputPort<GuestMessage>>,
         max_calls: usize,
     ) -> Self {
         let balancers = slots
             .iter()
             .map(|slot| {
-                PoolBalancer::new((0..slot.size).map(|index| {
+                let threads = (0..slot.size).map(|index| {
                     let number = slot.thread(index);
                     let is_local = threads[number.0 as usize].process == me;
                     (number, if is_local { 1 } else { 2 })
-                }))
+                });
+                Arc::new(PoolBalancer::new(threads))
             })
             .collect();
         Self {
@@ -89,10 +113,15 @@ impl ProcessRuntime {
             threads,
             processes,
             me,
+            process_name,
+            coordinator,
             space,
+            entrance,
+            attached: AttachedProcesses::default(),
             calls: CallTable::new(max_calls),
             ended: EndedCalls::default(),
             balancers,
+            caller_balancers: Mutex::default(),
             involved: Mutex::default(),
             lost: Mutex::default(),
         }
@@ -102,12 +131,82 @@ impl ProcessRuntime {
         &self.operations[position.operation as usize].steps[position.step as usize]
     }
 
+    /// Whether this process has the operation of a position; an attached process may have others.
+    pub(crate) fn has_operation(&self, position: StepPosition) -> bool {
+        (position.operation as usize) < self.operations.len()
+    }
+
     pub(crate) fn operation_name(&self, position: StepPosition) -> String {
         self.operations[position.operation as usize].name.clone()
     }
 
     pub(crate) fn thread_name(&self, thread: ThreadNumber) -> &str {
-        &self.threads[thread.0 as usize].name
+        self.threads
+            .get(thread.0 as usize)
+            .map_or("a thread of the calling process", |thread| &thread.name)
+    }
+
+    /// Returns the process of a thread for the tokens of a call.
+    fn process_of(&self, thread: ThreadNumber, call: CallId) -> ProcessNumber {
+        match self.threads.get(thread.0 as usize) {
+            Some(thread) if !thread.is_caller => thread.process,
+            _ => call.origin,
+        }
+    }
+
+    /// Sends a message to a thread of this process.
+    pub(crate) fn send_here(
+        &self,
+        to: ThreadNumber,
+        call: CallId,
+        message: FlowMessage,
+    ) -> Result<(), CallError> {
+        let port = self.threads.get(to.0 as usize).and_then(|thread| thread.port.get());
+        let Some(port) = port.filter(|port| port.is_local()) else {
+            return Err(CallError::Transfer {
+                operation: self.call_name(call),
+                from: self.process_name.clone(),
+                to: self.thread_name(to).to_owned(),
+                message: format!("process {} has no such thread", self.process_name),
+            });
+        };
+        port.send(message).map_err(|error| self.send_error(error, port.name(), self.me, call))
+    }
+
+    /// Sends a message by way of the first process, to or from an attached process.
+    fn send_routed(
+        &self,
+        to: RouteTo,
+        call: CallId,
+        message: FlowMessage,
+    ) -> Result<(), CallError> {
+        if let Some(entrance) = &self.entrance {
+            let routed = GuestMessage::new(FlowMessage::Routed(to, Box::new(message)));
+            return entrance.send(routed).map_err(|error| match error {
+                SendError::Lost { .. } | SendError::Closed { .. } => {
+                    CallError::ProgramLost { program: self.program.clone() }
+                }
+                error => CallError::Transfer {
+                    operation: self.call_name(call),
+                    from: self.process_name.clone(),
+                    to: format!("program {}", self.program),
+                    message: error.to_string(),
+                },
+            });
+        }
+        if self.me == FIRST {
+            return match self.attached.send(to, message) {
+                Ok(()) => Ok(()),
+                Err(Some(error)) => Err(CallError::Transfer {
+                    operation: self.call_name(call),
+                    from: self.process_name.clone(),
+                    to: "an attached process".to_owned(),
+                    message: error,
+                }),
+                Err(None) => Err(self.process_lost_error(to.process, call)),
+            };
+        }
+        self.send_to_coordinator(FIRST, call, FlowMessage::Routed(to, Box::new(message)))
     }
 
     /// Returns the selected thread for a token; `None` for any thread of the pool. Fails if the
@@ -137,6 +236,26 @@ impl ProcessRuntime {
         Ok(Some(slot.thread(index)))
     }
 
+    /// Like [`resolve`](Self::resolve), on a thread that is none of the program: a function that
+    /// panics fails the call.
+    pub(crate) fn resolve_caught(
+        &self,
+        selection: &ThreadSelection,
+        token: &ErasedToken,
+        stack: &ConstructStack,
+        position: StepPosition,
+    ) -> Result<Option<ThreadNumber>, CallError> {
+        let resolve = || self.resolve(selection, token, || stack.indices(), position);
+        catch_unwind(AssertUnwindSafe(resolve)).unwrap_or_else(|panic| {
+            Err(CallError::Panicked {
+                operation: self.operation_name(position),
+                step: self.step(position).name.clone(),
+                thread: thread::current().name().unwrap_or("without a name").to_owned(),
+                message: pario_net::panic_text(&*panic).to_owned(),
+            })
+        })
+    }
+
     /// Sends a message to a thread of any process.
     pub(crate) fn send(
         &self,
@@ -144,10 +263,15 @@ impl ProcessRuntime {
         call: CallId,
         message: FlowMessage,
     ) -> Result<(), CallError> {
-        let thread = &self.threads[to.0 as usize];
-        if thread.process != self.me {
-            self.involve(thread.process, call);
+        let process = self.process_of(to, call);
+        if process == self.me {
+            return self.send_here(to, call, message);
         }
+        if self.entrance.is_some() || process.is_attached() {
+            return self.send_routed(RouteTo { process, thread: Some(to) }, call, message);
+        }
+        let thread = &self.threads[to.0 as usize];
+        self.involve(process, call);
         let port = match thread.port.get() {
             Some(port) => port,
             None => self.open_port(&thread.port, &thread.name, thread.process, call)?,
@@ -163,6 +287,15 @@ impl ProcessRuntime {
         call: CallId,
         message: FlowMessage,
     ) -> Result<(), CallError> {
+        if to == self.me {
+            return self
+                .coordinator
+                .send(message)
+                .map_err(|error| self.send_error(error, &self.process_name, to, call));
+        }
+        if self.entrance.is_some() || to.is_attached() {
+            return self.send_routed(RouteTo { process: to, thread: None }, call, message);
+        }
         let process = &self.processes[to.0 as usize];
         let port = match process.port.get() {
             Some(port) => port,
@@ -188,7 +321,7 @@ impl ProcessRuntime {
             .output::<FlowMessage>(&port_name(&self.program, name), PORT_TIMEOUT)
             .map_err(|error| CallError::Transfer {
                 operation: self.call_name(call),
-                from: self.processes[self.me.0 as usize].name.clone(),
+                from: self.process_name.clone(),
                 to: name.to_owned(),
                 message: error.to_string(),
             })?;
@@ -206,7 +339,7 @@ impl ProcessRuntime {
             SendError::Lost { .. } => self.process_lost_error(process, call),
             error => CallError::Transfer {
                 operation: self.call_name(call),
-                from: self.processes[self.me.0 as usize].name.clone(),
+                from: self.process_name.clone(),
                 to: name.to_owned(),
                 message: error.to_string(),
             },
@@ -219,7 +352,13 @@ impl ProcessRuntime {
             claimed_by: self.me,
             slot: u32::try_from(slot).expect("a program has fewer pools"),
         });
-        match self.balancers[slot].assign(envelope) {
+        let origin = envelope.route.call.origin;
+        let assigned = match self.balancer(origin, slot) {
+            Some(balancer) => balancer.assign(envelope),
+            // The attached process has left.
+            None => return Ok(()),
+        };
+        match assigned {
             Some((thread, envelope)) => {
                 let call = envelope.route.call;
                 self.send(thread, call, FlowMessage::Token(envelope))
@@ -228,18 +367,51 @@ impl ProcessRuntime {
         }
     }
 
-    /// Releases a thread that has finished a token of [`send_to_any`](Self::send_to_any), and sends
-    /// it the next waiting token.
+    /// Returns the balancer of a pool for the calls of a process. An attached process has caller
+    /// pools of its own; none if it has left.
+    fn balancer(&self, origin: ProcessNumber, slot: usize) -> Option<Arc<PoolBalancer>> {
+        if !origin.is_attached() || origin == self.me || !self.slots[slot].is_caller {
+            return Some(self.balancers[slot].clone());
+        }
+        let mut balancers = self.caller_balancers.lock();
+        // Under the lock, so that no balancer is added after those of the process were removed.
+        if self.ended.has_left(origin) {
+            return None;
+        }
+        let slots = &self.slots[slot];
+        let balancer = balancers.entry((origin, slot)).or_insert_with(|| {
+            let threads = (0..slots.size).map(|index| (slots.thread(index), 2));
+            Arc::new(PoolBalancer::new(threads))
+        });
+        Some(balancer.clone())
+    }
+
+    /// Releases a thread of this process that has finished a token of
+    /// [`send_to_any`](Self::send_to_any).
     pub(crate) fn release_thread(&self, claim: ThreadClaim, thread: ThreadNumber) {
+        self.release_thread_of(self.me, claim, thread);
+    }
+
+    /// Releases a thread of any process, and sends it the next waiting token.
+    pub(crate) fn release_thread_of(
+        &self,
+        process: ProcessNumber,
+        claim: ThreadClaim,
+        thread: ThreadNumber,
+    ) {
         if claim.claimed_by != self.me {
-            let released =
-                FlowMessage::Control(ControlMessage::ThreadFree { slot: claim.slot, thread });
+            let released = FlowMessage::Control(ControlMessage::ThreadFree {
+                process,
+                slot: claim.slot,
+                thread,
+            });
             let no_call = CallId::none(self.me);
             // A lost process needs no release.
             let _ = self.send_to_coordinator(claim.claimed_by, no_call, released);
             return;
         }
-        if let Some(envelope) = self.balancers[claim.slot as usize].thread_done(thread) {
+        let balancer = self.balancer(process, claim.slot as usize);
+        if let Some(envelope) = balancer.and_then(|balancer| balancer.thread_done(thread)) {
             let call = envelope.route.call;
             if let Err(error) = self.send(thread, call, FlowMessage::Token(envelope)) {
                 self.fail(call, error);
@@ -291,28 +463,43 @@ impl ProcessRuntime {
     pub(crate) fn abort_here(&self, call: CallId) {
         self.ended.abort(call.origin, call.number);
         self.purge();
-        let threads = (0u32..).zip(&self.threads);
-        for (number, _) in threads.filter(|(_, thread)| thread.process == self.me) {
-            let _ = self.send(
-                ThreadNumber(number),
-                call,
-                FlowMessage::Control(ControlMessage::Abort { call }),
-            );
+        for thread in self.own_threads() {
+            let abort = FlowMessage::Control(ControlMessage::Abort { call });
+            let _ = self.send_here(thread, call, abort);
         }
     }
 
+    /// Returns the threads of this process.
+    pub(crate) fn own_threads(&self) -> impl Iterator<Item = ThreadNumber> {
+        let threads = (0u32..).map(ThreadNumber).zip(&self.threads);
+        threads.filter(|(_, thread)| thread.process == self.me).map(|(number, _)| number)
+    }
+
     fn purge(&self) {
-        for balancer in &self.balancers {
-            balancer.retain(|envelope| {
-                let call = envelope.route.call;
-                !self.ended.contains(call.origin, call.number)
-            });
-        }
+        let keep = |envelope: &Envelope| {
+            let call = envelope.route.call;
+            !self.ended.contains(call.origin, call.number)
+        };
+        self.balancers.iter().for_each(|balancer| balancer.retain(keep));
+        let callers: Vec<_> = self.caller_balancers.lock().values().cloned().collect();
+        callers.iter().for_each(|balancer| balancer.retain(keep));
+    }
+
+    /// Drops everything that an attached process has here: its calls, their tokens, splits and
+    /// merges, and the balancers of its pools.
+    pub(crate) fn forget_attached(&self, process: ProcessNumber) {
+        self.ended.mark_lost(process);
+        self.caller_balancers.lock().retain(|(origin, _), _| *origin != process);
+        self.abort_here(CallId::none(process));
     }
 
     /// Marks another process as lost and fails the calls that it took part in. Returns `false` if
     /// it was already marked.
     pub(crate) fn mark_lost(&self, process: ProcessNumber) -> bool {
+        if process.is_attached() {
+            self.forget_attached(process);
+            return true;
+        }
         if !self.lost.lock().insert(process) {
             return false;
         }
@@ -374,7 +561,10 @@ impl ProcessRuntime {
     fn process_lost_error(&self, process: ProcessNumber, call: CallId) -> CallError {
         CallError::ProcessLost {
             operation: self.call_name(call),
-            process: self.processes[process.0 as usize].name.clone(),
+            process: match self.processes.get(process.0 as usize) {
+                Some(process) => process.name.clone(),
+                None => "that called".to_owned(),
+            },
         }
     }
 
@@ -415,7 +605,7 @@ impl ProcessRuntime {
                 });
             }
         }
-        let process = &self.processes[self.me.0 as usize].name;
+        let process = &self.process_name;
         let counters = self.space.counters();
         let mut threads = Vec::new();
         for thread in &self.threads {
@@ -437,7 +627,7 @@ impl ProcessRuntime {
 
     /// Returns the recorded spans of the threads of this process.
     pub(crate) fn trace(&self) -> Trace {
-        let process = &self.processes[self.me.0 as usize].name;
+        let process = &self.process_name;
         let boards = self.threads.iter().filter_map(|thread| thread.activity.as_ref());
         let traces = boards.filter_map(|activity| {
             let recorder = activity.recorder.as_ref()?;
@@ -450,6 +640,11 @@ impl ProcessRuntime {
 impl PlacedSlot {
     pub(crate) fn thread(&self, index: usize) -> ThreadNumber {
         ThreadNumber(self.first + u32::try_from(index).expect("a pool has fewer threads"))
+    }
+
+    /// Whether a thread is one of this slot.
+    pub(crate) fn contains(&self, thread: ThreadNumber) -> bool {
+        thread.0.checked_sub(self.first).is_some_and(|index| (index as usize) < self.size)
     }
 }
 

@@ -1,12 +1,15 @@
 //! A running program: calls, snapshots and traces.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use pario_net::{Refusal, Space};
+
 use super::calls::{CallCompletion, PendingCall, ResultCallback};
-use super::construct_stack::ConstructStack;
+use super::construct_stack::{ConstructKind, ConstructStack};
 use super::coordinator::{CoordinatorEnd, ReportRequests, snapshot};
 use super::ids::{CallId, ProcessNumber, StepPosition};
 use super::message::{ControlMessage, Envelope, FlowMessage, HopWaits, Payload, TokenRoute};
@@ -25,16 +28,23 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout for other processes to exit before they are killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A program whose threads run; [`Program::launch`](crate::Program::launch) returns it.
+/// A program whose threads run; [`Program::launch`](crate::Program::launch) and
+/// [`Program::attach`](crate::Program::attach) return it.
 ///
 /// Many threads can use it at once. Dropping it stops the program: calls under way fail, and the
-/// other processes exit.
+/// other processes exit. In an attached process, dropping it leaves the resident program, which
+/// runs on.
 pub struct RunningProgram {
     pub(crate) runtime: Arc<ProcessRuntime>,
     pub(crate) report_requests: Arc<ReportRequests>,
     pub(crate) coordinator: Option<JoinHandle<CoordinatorEnd>>,
     pub(crate) workers: Vec<JoinHandle<()>>,
     pub(crate) children: Vec<StartedProcess>,
+    /// In a resident program: the address space and the thread of its entrance.
+    pub(crate) entrance: Option<(Space, JoinHandle<()>)>,
+    /// In an attached process: the connection to the resident program, and the number of each
+    /// operation there.
+    pub(crate) attachment: Option<(Space, Vec<usize>)>,
     /// The file for the trace, written when the program stops.
     pub(crate) trace_to: Option<PathBuf>,
 }
@@ -99,16 +109,14 @@ impl RunningProgram {
         callback: Option<ResultCallback>,
     ) -> Result<(u64, Arc<CallCompletion>), CallError> {
         let runtime = &self.runtime;
-        let stopped = || CallError::Stopped { program: runtime.program.clone() };
-        let (number, completion) =
-            runtime.calls.begin(operation.number, callback).ok_or_else(stopped)?;
+        let operation = self.number(operation);
+        let (number, completion) = runtime.calls.begin(operation, callback)?;
         let call = CallId { origin: runtime.me, number };
         // An operation begins with a hop, or with a call of an operation that does.
-        let mut position = StepPosition::new(operation.number, 0);
+        let mut position = StepPosition::new(operation, 0);
         let mut stack = ConstructStack::default();
         while let StepAction::Call(inner) = &runtime.step(position).action {
-            stack =
-                stack.push(super::construct_stack::ConstructKind::Call { back: position.next() });
+            stack = stack.push(ConstructKind::Call { back: position.next(), from: None });
             position = StepPosition::new(*inner, 0);
         }
         let StepAction::Hop(selection) = &runtime.step(position).action else {
@@ -133,7 +141,37 @@ impl RunningProgram {
         if let Err(error) = sent {
             runtime.fail(call, error);
         }
+        // The caller waits for the result, and not for tokens, which would send this one.
+        if let Some(entrance) = &runtime.entrance {
+            entrance.flush();
+        }
         Ok((number, completion))
+    }
+
+    /// Returns the number of an operation in the schedules of this process.
+    fn number<I, O>(&self, operation: OperationRef<I, O>) -> usize {
+        match &self.attachment {
+            Some((_, numbers)) => numbers[operation.number],
+            None => operation.number,
+        }
+    }
+
+    /// Returns the TCP address at which other processes can attach; none unless the program
+    /// [allows it](crate::AttachOptions::tcp).
+    pub fn tcp_address(&self) -> Option<SocketAddr> {
+        self.entrance.as_ref().and_then(|(space, _)| space.address().tcp)
+    }
+
+    /// Returns the path of the socket at which processes of this user attach; none unless the program
+    /// [allows it](crate::Program::allow_attach).
+    pub fn entrance_path(&self) -> Option<PathBuf> {
+        self.entrance.as_ref().and_then(|(space, _)| space.address().unix)
+    }
+
+    /// Returns the last connections to this resident program that were refused or cut off, oldest
+    /// first.
+    pub fn refusals(&self) -> Vec<Refusal> {
+        self.entrance.as_ref().map(|(space, _)| space.refusals()).unwrap_or_default()
     }
 
     /// Returns the status of the program: calls, steps, threads, and what each call waits for.
@@ -148,7 +186,7 @@ impl RunningProgram {
         let silent = if silent == 0 {
             Vec::new()
         } else {
-            let me = &self.runtime.processes[self.runtime.me.0 as usize].name;
+            let me = &self.runtime.process_name;
             let lost = self.runtime.lost_names();
             let names = self.runtime.processes.iter().map(|process| process.name.clone());
             names
@@ -162,7 +200,7 @@ impl RunningProgram {
 
     /// Returns the graph of an operation, to be drawn.
     pub fn graph<I, O>(&self, operation: OperationRef<I, O>) -> &OperationGraph {
-        &self.runtime.operations[operation.number].graph
+        &self.runtime.operations[self.number(operation)].graph
     }
 
     /// Returns the trace of all processes so far. It is empty unless `PARIO_TRACE` is set.
@@ -193,8 +231,19 @@ impl Drop for RunningProgram {
         }
         let runtime = &self.runtime;
         runtime.calls.stop(&CallError::Stopped { program: runtime.program.clone() });
+        if let Some((space, thread)) = self.entrance.take() {
+            space.close();
+            let _ = thread.join();
+        }
+        // No thread of this process waits until the resident program takes its token.
+        if let Some((connection, _)) = self.attachment.take() {
+            connection.close();
+        }
         let no_call = CallId::none(runtime.me);
-        for process in (0u32..).map(ProcessNumber).take(runtime.processes.len()) {
+        let processes = (0u32..).map(ProcessNumber).take(runtime.processes.len());
+        // An attached process stops only itself.
+        let is_own = |process: &ProcessNumber| !runtime.me.is_attached() && *process != runtime.me;
+        for process in processes.filter(is_own).chain([runtime.me]) {
             if !runtime.is_lost(process) {
                 // Sending fails only if the process has exited.
                 let _ = runtime.send_to_coordinator(

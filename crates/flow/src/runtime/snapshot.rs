@@ -22,6 +22,8 @@ pub struct ProgramSnapshot {
     pub lost: Vec<String>,
     /// Processes that did not answer in time.
     pub silent: Vec<String>,
+    /// Processes that are attached to the program.
+    pub attached: Vec<String>,
 }
 
 /// A call under way.
@@ -198,6 +200,9 @@ impl ProgramSnapshot {
 impl fmt::Display for ProgramSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "program {}: {} calls under way", self.program, self.calls.len())?;
+        if !self.attached.is_empty() {
+            writeln!(f, "attached: {}", self.attached.join(", "))?;
+        }
         writeln!(
             f,
             "{:<24} {:<20} {:>10} {:>10} {:>6} {:>10}",

@@ -7,7 +7,7 @@ use pario_net::clock::monotonic_ns;
 
 use super::activity::SplitCounters;
 use super::construct_stack::{ConstructKind, ConstructStack, SplitFrame};
-use super::ids::{CallId, SplitId, StepPosition, ThreadNumber};
+use super::ids::{CallId, MergeId, SplitId, StepPosition, ThreadNumber};
 use super::merges::MergeState;
 use super::message::{ControlMessage, FlowMessage, HopWaits, MergeBegin, Payload};
 use super::process_runtime::ProcessRuntime;
@@ -147,7 +147,8 @@ impl ThreadWorker {
             _ => (step.init)(&current.token),
         };
         if merge_at == self.me {
-            let merge = self.merges.entry(id).or_insert_with(|| MergeState::new(call));
+            let merge_id = MergeId { call, split: id };
+            let merge = self.merges.entry(merge_id).or_insert_with(|| MergeState::new(call));
             merge.begin(position, current.stack.clone(), current.hop_waits, current.oldest, first);
         } else {
             let is_input = step.made_by == MadeBy::Merger;
@@ -280,10 +281,12 @@ impl ThreadWorker {
     pub(super) fn tokens_merged(
         &mut self,
         runtime: &ProcessRuntime,
+        call: CallId,
         number: u64,
         trips: &[TripReport],
     ) {
         match self.splits.get_mut(&number) {
+            Some(split) if split.call != call => {}
             Some(split) => {
                 split.merged(trips, self.time_ns);
                 self.continue_split(runtime, number);
@@ -305,9 +308,9 @@ impl ThreadWorker {
     ) {
         let id = SplitId { thread: self.me, number };
         if merge_at == self.me {
-            return self.end_merge(runtime, id, total);
+            return self.end_merge(runtime, MergeId { call, split: id }, total);
         }
-        let end = FlowMessage::Control(ControlMessage::End { split: id, total });
+        let end = FlowMessage::Control(ControlMessage::End { call, split: id, total });
         if let Err(error) = runtime.send(merge_at, call, end) {
             self.fail_call(runtime, call, error);
         }
@@ -353,7 +356,10 @@ impl SplitState {
     }
 
     fn merged(&mut self, trips: &[TripReport], now_ns: u64) {
-        self.merged += trips.len() as u64;
+        // A report of more tokens than are under way is none of this program.
+        let count = (self.split - self.merged).min(trips.len() as u64);
+        let trips = &trips[..usize::try_from(count).unwrap_or(trips.len())];
+        self.merged += count;
         self.control.merged(trips, now_ns);
     }
 

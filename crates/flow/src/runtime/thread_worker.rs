@@ -8,9 +8,10 @@ use pario_net::clock::monotonic_ns;
 use pario_net::{InputPort, RecvError};
 
 use super::activity::ThreadActivity;
+use super::attached::QueuedShare;
 use super::construct_stack::{ConstructKind, ConstructStack};
 use super::continuation::ErasedContinuation;
-use super::ids::{CallId, NumberMap, SplitId, StepPosition, ThreadNumber};
+use super::ids::{CallId, MergeId, NumberMap, StepPosition, ThreadNumber};
 use super::merges::MergeState;
 use super::message::{
     ControlMessage, Envelope, FlowMessage, HopWaits, Payload, ThreadClaim, TokenRoute,
@@ -37,7 +38,7 @@ pub(crate) struct ThreadWorker {
     pub(super) next_split: u64,
     /// The automatic window at the end of the last split, for each split step.
     pub(super) learned_windows: NumberMap<StepPosition, usize>,
-    pub(super) merges: NumberMap<SplitId, MergeState>,
+    pub(super) merges: NumberMap<MergeId, MergeState>,
     /// Splits that a caller further up the call stack is continuing.
     pub(super) active_splits: Vec<u64>,
     /// Tokens of active splits that this thread has merged in the same call.
@@ -52,6 +53,8 @@ pub(crate) struct ThreadWorker {
     pub(super) doing: Option<(CallId, StepPosition)>,
     /// The claim of the current token; an asynchronous step passes it to its continuation.
     claim: Option<ThreadClaim>,
+    /// The share of the current message in the limit of the attached process that sent it.
+    pub(super) share: Option<QueuedShare>,
 }
 
 /// The token that a thread takes through its schedule.
@@ -113,6 +116,7 @@ impl ThreadWorker {
             waited_ns: 0,
             doing: None,
             claim: None,
+            share: None,
         }
     }
 
@@ -159,6 +163,7 @@ impl ThreadWorker {
         self.doing = None;
         self.active_splits.clear();
         self.merged_inline.clear();
+        self.share = None;
         self.time_ns = monotonic_ns();
         self.busy_until_ns = self.time_ns;
         if let Some(claim) = self.claim.take() {
@@ -173,27 +178,28 @@ impl ThreadWorker {
             FlowMessage::MergeBegin(begin, payload) => {
                 self.begin_remote_merge(runtime, begin, payload)
             }
-            FlowMessage::Control(ControlMessage::Merged { split, trips }) => {
-                self.tokens_merged(runtime, split, &trips)
+            FlowMessage::Control(ControlMessage::Merged { call, split, trips }) => {
+                self.tokens_merged(runtime, call, split, &trips)
             }
             FlowMessage::Control(ControlMessage::Resume { split }) => {
                 self.continue_split(runtime, split)
             }
-            FlowMessage::Control(ControlMessage::End { split, total }) => {
-                self.end_merge(runtime, split, total)
+            FlowMessage::Control(ControlMessage::End { call, split, total }) => {
+                self.end_merge(runtime, MergeId { call, split }, total)
             }
             FlowMessage::Control(ControlMessage::Abort { call }) => {
                 self.drop_ended_calls(runtime, call)
             }
-            FlowMessage::Control(_) | FlowMessage::Result(..) => {
+            FlowMessage::Control(_) | FlowMessage::Result(..) | FlowMessage::Routed(..) => {
                 tracing::warn!(thread = %self.activity.name, "the thread received a message for a coordinator");
             }
         }
     }
 
     fn receive_token(&mut self, runtime: &ProcessRuntime, envelope: Envelope) {
-        let Envelope { route, stack, claim, queued_ns, payload } = envelope;
+        let Envelope { route, stack, claim, queued_ns, mut payload } = envelope;
         self.claim = claim;
+        self.share = payload.take_share();
         let origin = route.call.origin;
         runtime.ended.note_oldest(origin, route.oldest);
         if runtime.ended.contains(origin, route.call.number) {
@@ -347,22 +353,35 @@ impl ThreadWorker {
                     }
                 }
                 StepAction::Call(operation) => {
-                    current.stack =
-                        current.stack.push(ConstructKind::Call { back: position.next() });
+                    let frame = ConstructKind::Call { back: position.next(), from: Some(self.me) };
+                    current.stack = current.stack.push(frame);
                     current.position = StepPosition::new(*operation, 0);
                 }
                 StepAction::Return => match current.stack.top() {
                     Some(frame) => {
-                        let ConstructKind::Call { back } = frame.kind else {
+                        let ConstructKind::Call { back, .. } = frame.kind else {
                             unreachable!("the frame of a returning operation is a call")
                         };
                         let outer = frame.outer.clone();
+                        if !runtime.has_operation(back) {
+                            return self.return_to_caller(runtime, current);
+                        }
                         current.position = back;
                         current.stack = outer;
                     }
                     None => return runtime.finish(current.call, position, current.token),
                 },
             }
+        }
+    }
+
+    /// Returns a token to an operation that only the calling process has. The coordinator there
+    /// continues it.
+    fn return_to_caller(&mut self, runtime: &ProcessRuntime, current: CurrentToken) {
+        let call = current.call;
+        let token = FlowMessage::Token(current.into_envelope(runtime, self.time_ns));
+        if let Err(error) = runtime.send_to_coordinator(call.origin, call, token) {
+            self.fail_call(runtime, call, error);
         }
     }
 

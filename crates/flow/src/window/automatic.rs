@@ -137,8 +137,8 @@ impl AutomaticWindow {
             round.began_ns = now_ns;
         }
         round.tokens += 1;
-        round.waited_ns += trip.waited_ns;
-        round.trip_ns += now_ns.saturating_sub(trip.split_ns);
+        round.waited_ns = round.waited_ns.saturating_add(trip.waited_ns);
+        round.trip_ns = round.trip_ns.saturating_add(now_ns.saturating_sub(trip.split_ns));
         let mut waits = trip.waits;
         while waits != 0 {
             let hop = waits.trailing_zeros() as usize;

@@ -1,5 +1,6 @@
 //! Tests of dataflow programs: constructs, failures, processes, placements, pictures.
 
+mod attaching;
 mod callbacks;
 mod constructs;
 mod failures;
@@ -8,4 +9,5 @@ mod pictures;
 mod placement;
 mod processes;
 mod random_programs;
+mod warnings;
 mod wirings;

@@ -14,6 +14,7 @@ use super::{OutputPort, UNLIMITED};
 use crate::core::Core;
 use crate::error::RecvError;
 use crate::frame_run::FrameRun;
+use crate::port::reply_route::ReplyRoute;
 use crate::sender::Sender;
 use crate::token::Token;
 use crate::waiter::Waiter;
@@ -76,6 +77,23 @@ impl<T: Token> InputPort<T> {
     /// Returns the next token with its sender if one comes within this time.
     pub fn recv_from_timeout(&self, timeout: Duration) -> Result<(T, Arc<Sender>), RecvError> {
         self.recv_with(Some(timeout), |token, run| (token, self.sender(run)))
+    }
+
+    /// Returns the next token, if one comes within this time, with its sender and the way back.
+    pub fn recv_with_reply_route(&self, timeout: Duration) -> Result<(T, ReplyRoute), RecvError> {
+        self.recv_with(Some(timeout), |token, run| {
+            let route = run.map(|run| run.route().clone());
+            (token, ReplyRoute::new(self.sender(run), route))
+        })
+    }
+
+    /// Opens a channel on which the space of `to` sends tokens to this port, over the link of `to`.
+    /// The receiver of a token that holds the number answers with [`ReplyRoute::output`]. There is
+    /// one such channel for each output port. `None` if the port is in the same space or the link
+    /// is lost. This port closes when the port of `to` is gone.
+    pub fn open_reply_channel<U: Token>(&self, to: &OutputPort<U>) -> Option<u32> {
+        let sink: Arc<dyn Sink> = self.queue.clone();
+        to.channel()?.open_reply_channel(&sink)
     }
 
     /// The sender of a run, or of a local token.

@@ -57,6 +57,19 @@ impl<T: Token> OutputPort<T> {
         }
     }
 
+    /// Bytes that wait in this space until the space of the port reads them.
+    pub fn queued_bytes(&self) -> usize {
+        self.channel().map_or(0, |channel| channel.link().out.lock().waiting_bytes())
+    }
+
+    /// Closes the link to the space of the port and records the refusal with this reason. Does
+    /// nothing if the port is in the same space.
+    pub fn cut_off(&self, reason: &str) {
+        if let Some(channel) = self.channel() {
+            channel.link().cut_off(reason);
+        }
+    }
+
     /// Whether tokens can arrive, as far as is known.
     pub(crate) fn is_open(&self) -> bool {
         match &self.target {

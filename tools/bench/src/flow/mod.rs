@@ -1,5 +1,6 @@
 //! Dataflow programs, against the limits of their windows, bare hops and timely dataflow.
 
+mod attached_call;
 mod bounded_memory;
 mod farm;
 mod granularity;
@@ -51,6 +52,11 @@ pub const AREA: BenchArea = BenchArea {
             run: hops::run_process,
         },
         FigureFamily {
+            name: "attached-call",
+            description: "a call of an attached process, against the same call in a launched program",
+            run: attached_call::run,
+        },
+        FigureFamily {
             name: "metg-one-process",
             description: "the smallest task that keeps half of two cores busy, against timely dataflow",
             run: metg::run_one,
@@ -74,5 +80,11 @@ pub const AREA: BenchArea = BenchArea {
 };
 
 /// The roles of second processes in these figures.
-pub const ROLES: &[PartnerRole] =
-    &[bounded_memory::ROLE, bounded_memory::FAR_ROLE, timely_graph::ROLE, twin::ROLE];
+pub const ROLES: &[PartnerRole] = &[
+    attached_call::LAUNCHED_ROLE,
+    attached_call::RESIDENT_ROLE,
+    bounded_memory::ROLE,
+    bounded_memory::FAR_ROLE,
+    timely_graph::ROLE,
+    twin::ROLE,
+];
