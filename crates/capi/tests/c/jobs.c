@@ -171,7 +171,7 @@ static void overlap(double latency) {
       for (int unit = 0; unit < 4; unit++) iowait(ids[unit]);
       double took = now() - begun;
       printf("mode %d, write %d: %.2f\n", at < 0 ? 0 : modes[at], is_write, took);
-      IS(took >= latency && took < 2.5 * latency);
+      IS(took >= latency && took < 3.5 * latency); /* one after the other: 4 */
       IS(memcmp(buffer, other, sizeof buffer) == 0);
       IS(lseek(fd, 0, SEEK_CUR) == sizeof buffer);
     }
@@ -207,7 +207,7 @@ static void overlap_atomic(double latency) {
     for (int unit = 0; unit < 4; unit++) iowait(ids[unit]);
     double took = now() - begun;
     printf("M_UNIX together: %.2f\n", took);
-    IS(took >= latency && took < 2.5 * latency && memcmp(buffer, other, sizeof buffer) == 0);
+    IS(took >= latency && took < 3.5 * latency && memcmp(buffer, other, sizeof buffer) == 0);
   }
   gsync();
   IS(close(fd) == 0);
@@ -215,15 +215,12 @@ static void overlap_atomic(double latency) {
 
 /* Four started reads of a file that has a unit on each of four disks, in a mode. */
 static void started_reads(int mode) {
-  int fd = gopen("/pfs/units", O_RDONLY, mode, 0), is_alone = mode == M_UNIX || mode == M_ASYNC;
+  int fd = gopen("/pfs/units", O_RDONLY, mode, 0);
   long ids[4];
-  if (node == 0 || !(is_alone || mode == M_LOG)) {
-    double begun = now();
-    for (int unit = 0; unit < 4; unit++) ids[unit] = iread(fd, other + unit * UNIT, UNIT);
-    for (int unit = 0; unit < 4; unit++) iowait(ids[unit]);
-    printf("mode %d, rank %d of %d: %.3f\n", mode, node, nodes, now() - begun);
-  }
-  gsync();
+  double begun = now();
+  for (int unit = 0; unit < 4; unit++) ids[unit] = iread(fd, other + unit * UNIT, UNIT);
+  for (int unit = 0; unit < 4; unit++) iowait(ids[unit]);
+  printf("mode %d: %.3f\n", mode, now() - begun);
   IS(close(fd) == 0);
 }
 
