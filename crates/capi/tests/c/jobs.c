@@ -213,17 +213,6 @@ static void overlap_atomic(double latency) {
   IS(close(fd) == 0);
 }
 
-/* Four started reads of a file that has a unit on each of four disks, in a mode. */
-static void started_reads(int mode) {
-  int fd = gopen("/pfs/units", O_RDONLY, mode, 0);
-  long ids[4];
-  double begun = now();
-  for (int unit = 0; unit < 4; unit++) ids[unit] = iread(fd, other + unit * UNIT, UNIT);
-  for (int unit = 0; unit < 4; unit++) iowait(ids[unit]);
-  printf("mode %d: %.3f\n", mode, now() - begun);
-  IS(close(fd) == 0);
-}
-
 /* Pointers and started requests, for a test that looks at them from outside. */
 static void shown(int mode) {
   char line[100];
@@ -528,7 +517,6 @@ int main(int count, char **arguments) {
   else if (!strcmp(part, "issued")) issued();
   else if (!strcmp(part, "overlap")) overlap(atof(arguments[2]));
   else if (!strcmp(part, "overlap atomic")) overlap_atomic(atof(arguments[2]));
-  else if (!strcmp(part, "started reads")) started_reads(atoi(arguments[2]));
   else if (!strcmp(part, "shown")) shown(atoi(arguments[2]));
   else if (!strcmp(part, "past end")) past_end();
   else if (!strcmp(part, "bad arguments")) bad_arguments();

@@ -3,10 +3,8 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{ChildStdin, ChildStdout, Output, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use pario::status::{ShownRank, StorageThreadStatus};
+use pario::status::ShownRank;
 use pario_server::config::Config;
 
 use crate::site::{Site, describe_output, new_job, prefix, source, wait};
@@ -84,45 +82,6 @@ fn what_a_process_has_issued_counts_for_its_later_calls() {
 fn started_accesses_overlap() {
     run_ok(|| slow_site(200), 1, &["overlap", "0.2"]);
     run_ok(|| slow_site(200), 2, &["overlap atomic", "0.2"]);
-}
-
-/// Four started reads of a rank that is alone keep four disks busy at the same time, in every mode but
-/// M_GLOBAL, where the first read of an open waits alone.
-#[test]
-fn started_reads_are_at_all_disks_at_once() {
-    const UNIT: usize = 64 << 10;
-    let site = slow_site(400);
-    let program = site.compile(&source("jobs.c"));
-    let cluster = site.cluster();
-    cluster.create_all("/pfs/units").unwrap().write_at(&vec![7; 4 * UNIT], 0).unwrap();
-    let is_read = |thread: &&StorageThreadStatus| {
-        thread.serves.as_ref().is_some_and(|serves| serves.starts_with("read on"))
-    };
-    for mode in [0, 1, 2, 3, 5] {
-        let (job, is_over) = (new_job(), AtomicBool::new(false));
-        let (outputs, at_once) = std::thread::scope(|scope| {
-            let ranks = scope.spawn(|| {
-                let outputs = site.run_ranks_with(1, |rank| {
-                    let mut command = site.rank(&program, &job, 1, rank);
-                    command.args(["started reads", &mode.to_string()]);
-                    command
-                });
-                is_over.store(true, Ordering::Relaxed);
-                outputs
-            });
-            let mut at_once = 0;
-            while !is_over.load(Ordering::Relaxed) {
-                let (_, status) = cluster.status(Duration::from_secs(10)).remove(0);
-                at_once = at_once.max(status.unwrap().threads.iter().filter(is_read).count());
-            }
-            (ranks.join().unwrap(), at_once)
-        });
-        for output in &outputs {
-            assert!(output.status.success(), "{}", describe_output(output));
-            print!("{}", String::from_utf8_lossy(&output.stdout));
-        }
-        assert_eq!(at_once, 4, "mode {mode}");
-    }
 }
 
 /// A process that says a line and then waits.
