@@ -21,8 +21,8 @@ pub use kind::ErrorKind;
 /// # let cluster = pario::Cluster::embedded(dir.path())?;
 /// use pario::ErrorKind;
 ///
-/// let error = cluster.open("/runs/7/state").unwrap_err();
-/// assert_eq!((error.kind(), error.path()), (ErrorKind::NotFound, Some("/runs/7/state")));
+/// let error = cluster.open("/state").unwrap_err();
+/// assert_eq!((error.kind(), error.path()), (ErrorKind::NotFound, Some("/state")));
 /// # Ok(())
 /// # }
 /// ```
