@@ -292,7 +292,7 @@ impl EndedCalls {
         if number >= origin.oldest {
             origin.aborted.insert(number);
         }
-        // No honest process has so many: drop all its calls.
+        // Above the limit of honest processes: drop all its calls.
         origin.is_lost |= is_attached && origin.aborted.len() > ABORTED_LIMIT;
     }
 

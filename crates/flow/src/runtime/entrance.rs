@@ -174,7 +174,7 @@ impl Entrance {
             }
             Err(reason) => tracing::warn!(program, "{name} may not attach: {reason}"),
         }
-        // A process that is lost meanwhile is removed when its loss arrives.
+        // A process that is lost now is removed when its loss arrives.
         let _ = port.send(FlowMessage::Control(ControlMessage::Attached(reply)));
         port.flush();
     }
