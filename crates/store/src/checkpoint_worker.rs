@@ -1,145 +1,188 @@
-//! The checkpoint worker: the thread of a disk that maintains its extent subfiles. It makes the
-//! syncs that free space, the checkpoints, and the compactions of subfiles that waste space.
+//! The checkpoint worker of a disk: it maintains the extent subfiles of the disk. It makes the syncs
+//! that free space, the checkpoints, and the compactions of subfiles that waste space.
 //!
-//! It compacts one subfile at a time, a step at a time, and serves one request between two steps, so
-//! that a long compaction does not delay the syncs and checkpoints of other subfiles.
+//! It takes a thread when there is something to do, and returns it afterwards. It compacts one
+//! subfile at a time, a step at a time, and serves one request between two steps, so that a long
+//! compaction does not delay the syncs and checkpoints of other subfiles.
 
 use std::collections::VecDeque;
-use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::thread::{self, JoinHandle};
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::extents::{CompactionCursor, OpenExtentFile};
+use crate::task_threads::TaskThreads;
 
-/// A handle of the worker. Clones address the same thread.
+/// A handle of the worker. Clones address the same worker.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckpointWorker {
     /// `None` if the callers maintain the subfiles themselves.
-    messages: Option<Sender<WorkerMessage>>,
-    is_stopped: Arc<AtomicBool>,
+    shared: Option<Arc<SharedWorker>>,
 }
 
 #[derive(Debug)]
-enum WorkerMessage {
-    Maintain(Weak<OpenExtentFile>),
-    Stop,
+struct SharedWorker {
+    threads: TaskThreads,
+    state: Mutex<WorkerState>,
+    stopped: Condvar,
 }
 
-/// Stops the thread of a worker, and joins it, when it is dropped. From then on the threads that
-/// change a subfile sync it and write its checkpoints.
-#[derive(Debug)]
-pub(crate) struct CheckpointWorkerThread {
-    worker: CheckpointWorker,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl CheckpointWorker {
-    /// Starts the thread of a worker.
-    pub(crate) fn start() -> io::Result<(Self, CheckpointWorkerThread)> {
-        let (messages, received) = channel();
-        let serve = move || MaintenanceLoop { received, compactions: VecDeque::new() }.run();
-        let thread = Some(thread::Builder::new().name("pario-checkpt".into()).spawn(serve)?);
-        let worker = Self { messages: Some(messages), is_stopped: Arc::default() };
-        Ok((worker.clone(), CheckpointWorkerThread { worker, thread }))
-    }
-
-    /// A worker without a thread: callers maintain subfiles themselves, in a repeatable order.
-    pub(crate) fn inline() -> Self {
-        Self { messages: None, is_stopped: Arc::default() }
-    }
-
-    /// Whether the worker never had a thread.
-    pub(crate) fn is_inline(&self) -> bool {
-        self.messages.is_none()
-    }
-
-    /// Asks the thread to maintain a subfile; `false` if the caller has to do it.
-    pub(crate) fn request(&self, subfile: &Arc<OpenExtentFile>) -> bool {
-        let Some(messages) = &self.messages else { return false };
-        if self.is_stopped.load(Ordering::Acquire) {
-            return false;
-        }
-        subfile.maintenance_requested.swap(true, Ordering::AcqRel)
-            || messages.send(WorkerMessage::Maintain(Arc::downgrade(subfile))).is_ok()
-    }
-}
-
-impl Drop for CheckpointWorkerThread {
-    fn drop(&mut self) {
-        self.worker.is_stopped.store(true, Ordering::Release);
-        if let Some(messages) = &self.worker.messages {
-            // A failed send means that the thread has ended.
-            let _ = messages.send(WorkerMessage::Stop);
-        }
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread is on standard error already.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// The state of the worker's thread.
-struct MaintenanceLoop {
-    received: Receiver<WorkerMessage>,
+#[derive(Debug, Default)]
+struct WorkerState {
+    /// The subfiles to maintain.
+    requested: VecDeque<Weak<OpenExtentFile>>,
     /// The compactions to do; the first one is in progress.
     compactions: VecDeque<PendingCompaction>,
+    /// Whether a thread does the work.
+    is_running: bool,
+    is_stopped: bool,
 }
 
+#[derive(Debug)]
 struct PendingCompaction {
     subfile: Weak<OpenExtentFile>,
     cursor: Option<CompactionCursor>,
 }
 
-impl MaintenanceLoop {
-    fn run(mut self) {
-        while let Ok(message) = self.next_message() {
-            match message {
-                Some(WorkerMessage::Maintain(subfile)) => self.maintain(&subfile),
-                Some(WorkerMessage::Stop) => return,
-                None => {}
-            }
-            self.compact_step();
+/// Stops a worker, and waits for its thread, when it is dropped. From then on the threads that
+/// change a subfile sync it and write its checkpoints.
+#[derive(Debug)]
+pub(crate) struct CheckpointWorkerOwner(Arc<SharedWorker>);
+
+/// The next work of the worker's thread.
+enum WorkerTask {
+    Maintain(Weak<OpenExtentFile>),
+    Compact(PendingCompaction),
+}
+
+impl CheckpointWorker {
+    /// A worker that takes its thread from `threads`.
+    pub(crate) fn start(threads: TaskThreads) -> (Self, CheckpointWorkerOwner) {
+        let (state, stopped) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(SharedWorker { threads, state, stopped });
+        (Self { shared: Some(shared.clone()) }, CheckpointWorkerOwner(shared))
+    }
+
+    /// A worker without a thread: callers maintain subfiles themselves, in a repeatable order.
+    pub(crate) fn inline() -> Self {
+        Self { shared: None }
+    }
+
+    /// Whether the worker never has a thread.
+    pub(crate) fn is_inline(&self) -> bool {
+        self.shared.is_none()
+    }
+
+    /// Asks the worker to maintain a subfile; `false` if the caller has to do it.
+    pub(crate) fn request(&self, subfile: &Arc<OpenExtentFile>) -> bool {
+        let Some(shared) = &self.shared else { return false };
+        let mut state = shared.state.lock();
+        if state.is_stopped {
+            return false;
+        }
+        if !subfile.maintenance_requested.swap(true, Ordering::AcqRel) {
+            state.requested.push_back(Arc::downgrade(subfile));
+        }
+        if !state.is_running {
+            state.is_running = true;
+            drop(state);
+            let worker = shared.clone();
+            shared.threads.run(move || worker.run());
+        }
+        true
+    }
+}
+
+impl Drop for CheckpointWorkerOwner {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.is_stopped = true;
+        while state.is_running {
+            self.0.stopped.wait(&mut state);
+        }
+    }
+}
+
+/// Notes that the worker has returned its thread, also after a panic.
+struct RunningWorker<'w>(&'w SharedWorker);
+
+impl Drop for RunningWorker<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().is_running = false;
+        self.0.stopped.notify_all();
+    }
+}
+
+impl SharedWorker {
+    /// Works until nothing is left to do. A request arrives either before the last look of this
+    /// loop, or starts the next one.
+    fn run(&self) {
+        let running = RunningWorker(self);
+        let mut is_compaction_next = false;
+        loop {
+            let task = {
+                let mut state = self.state.lock();
+                match state.next(is_compaction_next) {
+                    Some(task) => task,
+                    None => {
+                        state.is_running = false;
+                        self.stopped.notify_all();
+                        std::mem::forget(running);
+                        return;
+                    }
+                }
+            };
+            is_compaction_next = match task {
+                WorkerTask::Maintain(subfile) => {
+                    self.maintain(&subfile);
+                    true
+                }
+                WorkerTask::Compact(pending) => {
+                    self.compact_step(pending);
+                    false
+                }
+            };
         }
     }
 
-    /// The next message. Waits for one only if no compaction is in progress.
-    fn next_message(&self) -> Result<Option<WorkerMessage>, TryRecvError> {
-        if self.compactions.is_empty() {
-            return self.received.recv().map(Some).map_err(|_| TryRecvError::Disconnected);
-        }
-        match self.received.try_recv() {
-            Err(TryRecvError::Empty) => Ok(None),
-            received => received.map(Some),
-        }
-    }
-
-    fn maintain(&mut self, subfile: &Weak<OpenExtentFile>) {
+    fn maintain(&self, subfile: &Weak<OpenExtentFile>) {
         // The journal of a subfile that is closed by now holds all its changes.
         let Some(open) = subfile.upgrade() else { return };
         open.maintenance_requested.store(false, Ordering::Release);
-        let is_pending = |pending: &PendingCompaction| pending.subfile.ptr_eq(subfile);
-        if open.maintain() && !self.compactions.iter().any(is_pending) {
-            self.compactions
-                .push_back(PendingCompaction { subfile: subfile.clone(), cursor: None });
+        if open.maintain() {
+            let compactions = &mut self.state.lock().compactions;
+            if !compactions.iter().any(|pending| pending.subfile.ptr_eq(subfile)) {
+                compactions.push_back(PendingCompaction { subfile: subfile.clone(), cursor: None });
+            }
         }
     }
 
-    /// Runs one step of the compaction in progress.
-    fn compact_step(&mut self) {
-        let Some(pending) = self.compactions.front_mut() else { return };
-        let step = pending.subfile.upgrade().map(|subfile| {
-            let step = subfile.compact_step(pending.cursor);
-            if step.is_err() {
-                subfile.give_up_compaction();
+    /// Runs one step of a compaction.
+    fn compact_step(&self, pending: PendingCompaction) {
+        let Some(subfile) = pending.subfile.upgrade() else { return };
+        match subfile.compact_step(pending.cursor) {
+            Ok(step) if step.next.is_some() => {
+                let pending = PendingCompaction { cursor: step.next, ..pending };
+                self.state.lock().compactions.push_front(pending);
             }
-            step
-        });
-        match step {
-            Some(Ok(step)) if step.next.is_some() => pending.cursor = step.next,
-            // Finished, failed, or the subfile is closed.
-            _ => drop(self.compactions.pop_front()),
+            Ok(_) => {}
+            Err(_) => subfile.give_up_compaction(),
         }
+    }
+}
+
+impl WorkerState {
+    /// The next task. A stopped worker serves the requests that it has accepted, and compacts no
+    /// more.
+    fn next(&mut self, is_compaction_next: bool) -> Option<WorkerTask> {
+        if self.is_stopped {
+            self.compactions.clear();
+        }
+        if is_compaction_next && let Some(pending) = self.compactions.pop_front() {
+            return Some(WorkerTask::Compact(pending));
+        }
+        let requested = self.requested.pop_front().map(WorkerTask::Maintain);
+        requested.or_else(|| self.compactions.pop_front().map(WorkerTask::Compact))
     }
 }

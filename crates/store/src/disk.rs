@@ -16,7 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::buffer::BufferPool;
 use crate::cache::ExtentCache;
-use crate::checkpoint_worker::{CheckpointWorker, CheckpointWorkerThread};
+use crate::checkpoint_worker::{CheckpointWorker, CheckpointWorkerOwner};
 use crate::description::{
     DESCRIPTION_LIMIT_BYTES, Description, Rights, SYNCED_SET_LIMIT, write_slot,
 };
@@ -30,6 +30,7 @@ use crate::medium::{
 };
 use crate::poison::POISONED_BEFORE_OPEN;
 use crate::subfile::{SubfileId, SubfileKind};
+use crate::task_threads::TaskThreads;
 use crate::upgrade::upgrade;
 use parking_lot::{Mutex, RwLock};
 
@@ -55,9 +56,11 @@ pub struct DiskOptions {
     /// The store compacts an extent subfile by itself when its dead bytes exceed half of its live
     /// bytes and this floor. Dead bytes lie in the data file between extents.
     pub compact_floor_bytes: u64,
-    /// Start a checkpoint worker: a thread that makes the syncs, checkpoints and compactions of the
-    /// options above. Without it, the thread that makes them necessary makes them.
+    /// Have a checkpoint worker make the syncs, checkpoints and compactions of the options above, on
+    /// one of `tasks`. Without it, the thread that makes them necessary makes them.
     pub background: bool,
+    /// The threads for work that blocks. Several disks may share them.
+    pub tasks: TaskThreads,
     /// Behave like a slower disk of this pace: every I/O takes its time, even if the page cache has
     /// the bytes, and the disk gives no descriptors away.
     pub pace: Option<Pace>,
@@ -74,6 +77,7 @@ impl Default for DiskOptions {
             journal_bytes: 8 << 20,
             compact_floor_bytes: 64 << 20,
             background: true,
+            tasks: TaskThreads::new(),
             pace: None,
         }
     }
@@ -149,7 +153,7 @@ pub struct Disk {
     medium: Arc<dyn Medium>,
     options: DiskOptions,
     worker: CheckpointWorker,
-    _worker_thread: Option<CheckpointWorkerThread>,
+    _worker_owner: Option<CheckpointWorkerOwner>,
     lock: Arc<dyn Any + Send + Sync>,
     open: Mutex<OpenSubfiles>,
     descriptions: Arc<DescriptionStore>,
@@ -222,10 +226,9 @@ impl Disk {
             lock = Arc::new((lock, new));
             mark.version = DISK_VERSION;
         }
-        let (worker, worker_thread) = if options.background && !options.read_only {
-            let started = CheckpointWorker::start()
-                .map_err(|error| context.io(error, "start its checkpoint worker"));
-            started.map(|(worker, thread)| (worker, Some(thread)))?
+        let (worker, worker_owner) = if options.background && !options.read_only {
+            let (worker, owner) = CheckpointWorker::start(options.tasks.clone());
+            (worker, Some(owner))
         } else {
             (CheckpointWorker::inline(), None)
         };
@@ -236,7 +239,7 @@ impl Disk {
             medium,
             options,
             worker,
-            _worker_thread: worker_thread,
+            _worker_owner: worker_owner,
             lock,
             open: Mutex::default(),
             descriptions: Arc::new(descriptions),

@@ -57,6 +57,7 @@ mod poison;
 mod queue;
 mod subfile;
 mod sync_many;
+mod task_threads;
 mod upgrade;
 
 pub use buffer::{BUFFER_ALIGNMENT, Buffer, BufferPool};
@@ -71,3 +72,4 @@ pub use extents::{
 pub use flat::{CachedPart, FlatFile, MAX_FLAT_LEN};
 pub use queue::{Completion, EngineChoice, Queue, QueueOptions, Reply, Request, Waker};
 pub use subfile::{SubfileId, SubfileKind, SubfileRole};
+pub use task_threads::{TaskLane, TaskThreads};

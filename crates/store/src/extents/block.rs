@@ -139,7 +139,8 @@ impl ExtentBuffer {
         &mut self.buffer[start..end]
     }
 
-    pub(crate) fn payload_bytes(&self) -> u64 {
+    /// The bytes of header and body.
+    pub fn payload_bytes(&self) -> u64 {
         u64::from(self.header_len) + u64::from(self.body_len)
     }
 

@@ -53,6 +53,29 @@ impl FreeSpace {
         Ok(Some(GranuleRun { position, granules }))
     }
 
+    /// Allocates like [`allocate`](Self::allocate), but fails with [`PageFault::Absent`] and changes
+    /// nothing if a page is not in memory that the allocation reads.
+    pub(crate) fn allocate_in_memory(
+        &mut self,
+        pages: &mut Pages,
+        granules: u64,
+    ) -> Result<Option<GranuleRun>, PageFault> {
+        let best = self.by_size.at_or_after(pages, size_key(granules, 0), PageLoad::Refuse)?;
+        let Some((key, _)) = best else { return Ok(None) };
+        let position = key & (MAX_GRANULES - 1);
+        self.by_size.check_in_memory(pages, key)?;
+        self.by_position.check_in_memory(pages, position)?;
+        if let Some(value) = self.by_position.get(pages, position, PageLoad::Refuse)? {
+            let rest = GranuleRun {
+                position: position + granules,
+                granules: value[0].saturating_sub(granules),
+            };
+            self.by_size.check_in_memory(pages, size_key(rest.granules, rest.position))?;
+            self.by_position.check_in_memory(pages, rest.position)?;
+        }
+        self.allocate(pages, granules)
+    }
+
     /// Allocates new granules at the end. `None` if the data file would become too large.
     pub(crate) fn allocate_at_end(&mut self, granules: u64) -> Option<GranuleRun> {
         let position = self.end;

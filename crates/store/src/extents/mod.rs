@@ -19,7 +19,7 @@ pub use check::CheckDepth;
 pub use compaction::{CompactionCursor, CompactionStep};
 pub(crate) use open_file::{ExtentFileLimits, IndexLookup, OpenExtentFile, next_open_id};
 pub(crate) use recovery::{DESCRIPTION, Recovery, create_files};
-pub(crate) use reservation::{Prerequisite, Reservation, ReserveAttempts, ReserveOutcome};
+pub(crate) use reservation::Reservation;
 
 use crate::error::StoreError;
 use crate::index::PageLoad;

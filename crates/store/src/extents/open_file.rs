@@ -14,8 +14,9 @@ use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::block::{ExtentBuffer, ExtentEntry, GranuleRun, MAX_EXTENT_INDEX, granules_for};
 use super::free_space::FreeSpace;
@@ -31,6 +32,10 @@ use crate::medium::{Medium, MediumFile};
 
 /// How much of the index [`OpenExtentFile::find_prefetching_index`] reads around a page.
 const PAGES_AHEAD_BYTES: u64 = 256 << 10;
+
+/// How long a thread that serves several disks waits for the state of one subfile. Changes of memory
+/// take less; a thread that reads an index page or writes to the journal may take any time.
+const STATE_WAIT: Duration = Duration::from_micros(200);
 
 /// ExtentFileLimits of one extent subfile; see the fields of [`crate::DiskOptions`].
 #[derive(Clone, Copy, Debug)]
@@ -163,10 +168,23 @@ impl OpenExtentFile {
         granule * u64::from(self.granule_bytes)
     }
 
+    /// The state, unless another thread holds it for long.
+    pub(crate) fn try_state(&self) -> Option<MutexGuard<'_, ExtentFileState>> {
+        self.state.try_lock_for(STATE_WAIT)
+    }
+
     /// Looks an extent up in memory, without disk I/O.
     pub(crate) fn find(&self, index: u64) -> Result<IndexLookup, StoreError> {
-        let mut state = self.state.lock();
-        let ExtentFileState { pages, extents, .. } = &mut *state;
+        self.find_in(&mut self.state.lock(), index)
+    }
+
+    /// Looks an extent up in a state that the caller has locked.
+    pub(crate) fn find_in(
+        &self,
+        state: &mut ExtentFileState,
+        index: u64,
+    ) -> Result<IndexLookup, StoreError> {
+        let ExtentFileState { pages, extents, .. } = state;
         match extents.get(pages, index, PageLoad::Refuse) {
             Ok(Some(value)) => {
                 self.checked(index, ExtentEntry::from_value(value)).map(IndexLookup::At)
@@ -199,10 +217,13 @@ impl OpenExtentFile {
         &self,
         index: u64,
     ) -> Result<Option<ExtentEntry>, StoreError> {
-        self.find_page_by_page(index, |wanted| {
-            let around = wanted.position() / PAGES_AHEAD_BYTES * PAGES_AHEAD_BYTES;
-            self.index_file.will_need(around, PAGES_AHEAD_BYTES);
-        })
+        self.find_page_by_page(index, |wanted| self.prefetch_index(wanted))
+    }
+
+    /// Has the kernel read the index pages around a page ahead.
+    pub(crate) fn prefetch_index(&self, wanted: MissingPage) {
+        let around = wanted.position() / PAGES_AHEAD_BYTES * PAGES_AHEAD_BYTES;
+        self.index_file.will_need(around, PAGES_AHEAD_BYTES);
     }
 
     fn find_page_by_page(

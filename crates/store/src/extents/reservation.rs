@@ -10,6 +10,7 @@ use super::block::{GranuleRun, granules_for};
 use super::journal::Segment;
 use super::open_file::{ExtentFileState, OpenExtentFile};
 use crate::error::StoreError;
+use crate::index::PageFault;
 
 /// Maintenance syncs the subfile when limbo holds more than this share (one in `SYNC_SHARE`) of the
 /// live granules.
@@ -76,6 +77,35 @@ impl OpenExtentFile {
                 ReserveOutcome::Blocked(need) => self.satisfy(need)?,
             }
         }
+    }
+
+    /// Reserves a run for a write without disk I/O; `None` if that is not possible, so that the
+    /// caller has to call [`reserve`](Self::reserve) on a thread that may wait.
+    pub(crate) fn reserve_in_memory(
+        &self,
+        index: u64,
+        payload_bytes: u64,
+    ) -> Result<Option<Reservation>, StoreError> {
+        self.check_writable("write to")?;
+        let Some(mut state) = self.try_state() else { return Ok(None) };
+        if self.needs_checkpoint_now(&state) {
+            return Ok(None);
+        }
+        let granules = granules_for(payload_bytes, self.granule_bytes);
+        let waits = state.limbo_granules > self.share_of_live(&state, WAIT_SHARE, WAIT_FLOOR_BYTES);
+        let ExtentFileState { pages, space, allocated_end, .. } = &mut *state;
+        let run = match space.allocate_in_memory(pages, granules) {
+            Ok(Some(run)) => run,
+            Ok(None) if !waits && space.end().saturating_add(granules) <= *allocated_end => {
+                match space.allocate_at_end(granules) {
+                    Some(run) => run,
+                    None => return Ok(None),
+                }
+            }
+            Ok(None) | Err(PageFault::Absent(_)) => return Ok(None),
+            Err(fault) => return Err(self.poison(self.fault(fault, None))),
+        };
+        self.hold_run(&mut state, index, run).map(Some)
     }
 
     /// Reserves a run for a write, or returns what has to happen before.

@@ -200,7 +200,7 @@ impl Tree {
             return Ok(None);
         };
         let old = leaf.page.value(slot);
-        let neighbours = self.load_neighbours(pages, &path)?;
+        let neighbours = self.load_neighbours(pages, &path, PageLoad::Wait)?;
         let owned = self.own_path(pages, path);
         let (mut link, mut slot) = owned[owned.len() - 1];
         pages.owned(link).remove(slot);
@@ -222,6 +222,13 @@ impl Tree {
         }
         self.lower(pages)?;
         Ok(Some(old))
+    }
+
+    /// Fails with [`PageFault::Absent`] if a page is not in memory that the insertion or the removal
+    /// of a key reads.
+    pub(crate) fn check_in_memory(&self, pages: &mut Pages, key: u64) -> Result<(), PageFault> {
+        let path = self.descend(pages, key, PageLoad::Refuse)?;
+        self.load_neighbours(pages, &path, PageLoad::Refuse).map(|_| ())
     }
 
     /// The path from the root to the leaf of a key.
@@ -301,6 +308,7 @@ impl Tree {
         &self,
         pages: &mut Pages,
         path: &[PathStep],
+        load: PageLoad,
     ) -> Result<Vec<Option<Neighbour>>, PageFault> {
         let mut neighbours = vec![None; path.len()];
         for depth in (1..path.len()).rev() {
@@ -311,7 +319,7 @@ impl Tree {
             let is_right = parent.slot + 1 < parent.page.len();
             let slot = if is_right { parent.slot + 1 } else { parent.slot - 1 };
             let link = parent.page.child(slot);
-            let page = pages.get(link, self.kind, page.level(), PageLoad::Wait)?;
+            let page = pages.get(link, self.kind, page.level(), load)?;
             neighbours[depth] = Some(Neighbour { link, page, is_right });
         }
         Ok(neighbours)

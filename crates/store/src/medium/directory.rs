@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags};
+use rustix::io::ReadWriteFlags;
 
 use super::{DirectoryEntry, Medium, MediumFile, MediumOpenMode, MediumSpace, cachestat, syncfs};
 
@@ -329,6 +330,12 @@ impl MediumFile for DirectoryFile {
 
     fn is_cached(&self, position: u64, len: u64) -> bool {
         cachestat::is_cached(self.file.as_fd(), position, len)
+    }
+
+    fn read_in_memory(&self, buffer: &mut [u8], position: u64) -> usize {
+        let (buffers, flags) = (&mut [IoSliceMut::new(buffer)], ReadWriteFlags::NOWAIT);
+        // A failed read moves nothing: the read that follows reports the failure.
+        rustix::io::preadv2(&self.file, buffers, position, flags).unwrap_or(0)
     }
 
     fn descriptor(&self) -> Option<RawFd> {

@@ -160,6 +160,11 @@ pub trait MediumFile: Send + Sync + Debug {
     fn is_cached(&self, _position: u64, _len: u64) -> bool {
         false
     }
+    /// Reads the first bytes of a range that are in memory, without waiting for the medium; returns
+    /// their number. Zero also if the range is empty or the medium cannot tell.
+    fn read_in_memory(&self, _buffer: &mut [u8], _position: u64) -> usize {
+        0
+    }
     /// Whether reads and writes block the calling thread for long: a queue then uses threads for
     /// them.
     fn is_slow(&self) -> bool {

@@ -3,35 +3,52 @@
 //! The queue submits each operation under a slot. The engine returns each slot once, in any order,
 //! with the buffer of the operation. Dropping an engine waits for all operations.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use super::Reply;
 use crate::buffer::Buffer;
 use crate::error::StoreError;
+use crate::extents::Reservation;
 use crate::medium::MediumFile;
+use crate::task_threads::{TaskLane, TaskThreads};
 
 /// An operation of an engine.
 pub(crate) enum Io {
-    /// Read the first `len` bytes of the buffer from a position; fewer at the end of the file.
-    Read { file: Arc<dyn MediumFile>, position: u64, buffer: Buffer, len: usize },
+    /// Read `len` bytes from a position into the buffer, from `start` on; fewer at the end of the
+    /// file.
+    Read { file: Arc<dyn MediumFile>, position: u64, buffer: Buffer, start: usize, len: usize },
     /// Write the first `len` bytes of the buffer to a position.
     Write { file: Arc<dyn MediumFile>, position: u64, buffer: Buffer, len: usize },
     /// Run a function that may block.
-    Task(Box<dyn FnOnce() -> Result<(), StoreError> + Send>),
+    Task(Box<dyn FnOnce() -> Result<TaskOutcome, StoreError> + Send>),
+}
+
+/// The outcome of a task.
+pub(crate) enum TaskOutcome {
+    /// The request can try its last step again.
+    Ready,
+    /// A write has its place.
+    Reserved(Reservation),
+    /// The request is finished.
+    Replied(Reply),
 }
 
 /// The result of an operation.
 pub(crate) enum IoDone {
     /// The number of bytes read or written.
     Moved(io::Result<usize>, Buffer),
-    Ran(Result<(), StoreError>),
+    Ran(Result<TaskOutcome, StoreError>),
+    /// The operation panicked.
+    Panicked,
 }
 
 /// Performs operations.
 pub(crate) trait Engine {
-    /// Takes an operation; starts it at the latest with the next call of another method.
-    fn submit(&mut self, slot: usize, io: Io);
+    /// Takes an operation on a disk; starts it at the latest with the next call of another method.
+    fn submit(&mut self, slot: usize, disk: u64, io: Io);
     /// Starts all submitted operations.
     fn flush(&mut self);
     /// Collects the finished operations; with `wait`, blocks until there is one or a [`Waker`] wakes it.
@@ -65,11 +82,31 @@ impl std::fmt::Debug for Waker {
     }
 }
 
+/// The lanes of an engine: one for each disk, for the operations that block.
+pub(crate) struct DiskLanes {
+    threads: TaskThreads,
+    /// The operations of a disk that block at once.
+    limit: usize,
+    lanes: HashMap<u64, TaskLane>,
+}
+
+impl DiskLanes {
+    pub(crate) fn new(threads: TaskThreads, limit: usize) -> Self {
+        Self { threads, limit, lanes: HashMap::new() }
+    }
+
+    /// Performs an operation on a thread, and passes its result to `then`.
+    pub(crate) fn run(&mut self, disk: u64, io: Io, then: impl FnOnce(IoDone) + Send + 'static) {
+        let lane = self.lanes.entry(disk).or_insert_with(|| self.threads.lane(self.limit));
+        lane.run(move || then(run(io)));
+    }
+}
+
 /// Performs an operation in the calling thread.
 pub(crate) fn run(io: Io) -> IoDone {
-    match io {
-        Io::Read { file, position, mut buffer, len } => {
-            let moved = file.read_at(&mut buffer[..len], position);
+    let run = || match io {
+        Io::Read { file, position, mut buffer, start, len } => {
+            let moved = file.read_at(&mut buffer[start..start + len], position);
             IoDone::Moved(moved, buffer)
         }
         Io::Write { file, position, buffer, len } => {
@@ -77,5 +114,6 @@ pub(crate) fn run(io: Io) -> IoDone {
             IoDone::Moved(moved, buffer)
         }
         Io::Task(task) => IoDone::Ran(task()),
-    }
+    };
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or(IoDone::Panicked)
 }

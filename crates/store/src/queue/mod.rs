@@ -1,6 +1,10 @@
 //! The request queue: many requests in flight from one thread, on any number of disks.
 
 mod engine;
+mod extent_read;
+mod extent_write;
+mod fair_waiting;
+mod flat_read;
 mod request_state;
 mod seeded;
 mod threads;
@@ -9,15 +13,22 @@ mod uring;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::marker::PhantomData;
+use std::ops::Range;
+use std::time::{Duration, Instant};
 
 pub use engine::Waker;
-use engine::{Engine, IoDone};
+use engine::{DiskLanes, Engine, IoDone};
+use fair_waiting::FairWaiting;
 use request_state::{RequestState, Step};
 
 use crate::buffer::Buffer;
-use crate::error::StoreError;
+use crate::error::{DiskContext, StoreError};
 use crate::extents::{Caching, Extent, ExtentBuffer, ExtentFile};
 use crate::flat::FlatFile;
+use crate::task_threads::TaskThreads;
+
+/// Operations of one disk that block threads at once, beside those that io_uring has.
+const BLOCKING_PER_DISK: usize = 4;
 
 /// The engine that performs the I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,6 +71,8 @@ pub enum Request {
         index: u64,
         /// Whether the request uses the cache.
         caching: Caching,
+        /// Whether to read the index around the extent ahead: for callers that read many extents.
+        prefetch_index: bool,
     },
     /// Write an extent.
     WriteExtent {
@@ -84,16 +97,14 @@ pub enum Request {
         /// The subfile.
         file: ExtentFile,
     },
-    /// Read bytes of a flat subfile.
+    /// Read ranges of a flat subfile, each up to the end of the subfile.
     ReadFlat {
         /// The subfile.
         file: FlatFile,
-        /// The first byte.
-        offset: u64,
-        /// The memory for the bytes.
+        /// The ranges.
+        ranges: Vec<Range<u64>>,
+        /// The memory for the bytes of all ranges, one after the other.
         buffer: Buffer,
-        /// The number of bytes; at most the length of the buffer.
-        len: usize,
     },
     /// Write bytes of a flat subfile.
     WriteFlat {
@@ -114,16 +125,16 @@ pub enum Request {
 }
 
 impl Request {
-    /// The number of its disk.
-    fn disk(&self) -> u64 {
+    /// Its disk.
+    fn disk(&self) -> &DiskContext {
         match self {
             Self::ReadExtent { file, .. }
             | Self::WriteExtent { file, .. }
             | Self::DeleteExtent { file, .. }
-            | Self::SyncExtents { file } => file.inner.context.disk.number,
+            | Self::SyncExtents { file } => &file.inner.context.disk,
             Self::ReadFlat { file, .. }
             | Self::WriteFlat { file, .. }
-            | Self::SyncFlat { file } => file.inner.context.disk.number,
+            | Self::SyncFlat { file } => &file.inner.context.disk,
         }
     }
 }
@@ -137,12 +148,12 @@ pub enum Reply {
     Written,
     /// The extent is deleted; the value says whether it existed.
     Deleted(bool),
-    /// Bytes of a flat subfile; fewer than requested only at its end.
+    /// Bytes of a flat subfile.
     Read {
-        /// The memory that holds them.
+        /// The memory that holds the bytes of all ranges, one after the other.
         buffer: Buffer,
-        /// Their number.
-        len: usize,
+        /// The number of bytes of each range; fewer than requested only at the end of the subfile.
+        lens: Vec<usize>,
     },
     /// The subfile is durable.
     Synced,
@@ -155,6 +166,8 @@ pub struct Completion {
     pub tag: u64,
     /// The reply, or why the request failed.
     pub result: Result<Reply, StoreError>,
+    /// The time since the request has left the line of those that wait for its disk.
+    pub took: Duration,
 }
 
 /// A queue of requests from one thread to any number of disks. Completions come in any order and
@@ -176,7 +189,7 @@ pub struct Completion {
 ///     let (file, caching) = (tiles.clone(), Caching::Use);
 ///     queue.submit(index, Request::WriteExtent { file, index, extent, caching });
 /// }
-/// while let Some(Completion { tag, result }) = queue.wait() {
+/// while let Some(Completion { tag, result, .. }) = queue.wait() {
 ///     assert!(matches!(result?, Reply::Written), "request {tag}");
 /// }
 /// assert_eq!(tiles.stat()?.extents, 100);
@@ -202,28 +215,36 @@ pub struct Queue {
 #[derive(Default)]
 struct DiskLane {
     in_flight: usize,
-    waiting: VecDeque<(u64, Request)>,
+    waiting: FairWaiting,
 }
 
 struct InFlight {
     tag: u64,
-    disk: u64,
+    disk: DiskContext,
     state: RequestState,
+    begun: Instant,
 }
 
 impl Queue {
     /// A queue for the calling thread.
     pub fn new(options: QueueOptions) -> io::Result<Self> {
+        Self::with_tasks(options, &TaskThreads::new())
+    }
+
+    /// A queue for the calling thread, which performs on `tasks` what would block it.
+    pub fn with_tasks(options: QueueOptions, tasks: &TaskThreads) -> io::Result<Self> {
         let depth_per_disk = options.depth_per_disk.max(1);
         let entries = u32::try_from(depth_per_disk).unwrap_or(u32::MAX).saturating_mul(4);
-        let threads = || threads::Threads::start(depth_per_disk.min(64));
+        let lanes = |limit| DiskLanes::new(tasks.clone(), depth_per_disk.min(limit));
+        let uring = || uring::Uring::start(entries, lanes(BLOCKING_PER_DISK));
+        let threads = || Box::new(threads::Threads::new(lanes(depth_per_disk)));
         let engine: Box<dyn Engine> = match options.engine {
-            EngineChoice::Auto => match uring::Uring::start(entries) {
+            EngineChoice::Auto => match uring() {
                 Ok(uring) => Box::new(uring),
-                Err(_) => Box::new(threads()?),
+                Err(_) => threads(),
             },
-            EngineChoice::Uring => Box::new(uring::Uring::start(entries)?),
-            EngineChoice::Threads => Box::new(threads()?),
+            EngineChoice::Uring => Box::new(uring()?),
+            EngineChoice::Threads => threads(),
             EngineChoice::Seeded(seed) => Box::new(seeded::Seeded::new(seed)),
         };
         Ok(Self {
@@ -257,8 +278,13 @@ impl Queue {
 
     /// Submits a request. It never blocks on a disk.
     pub fn submit(&mut self, tag: u64, request: Request) {
-        let disk = request.disk();
-        self.lanes.entry(disk).or_default().waiting.push_back((tag, request));
+        self.submit_for(0, tag, request);
+    }
+
+    /// Submits a request for a caller. The callers whose requests wait for a disk take turns.
+    pub fn submit_for(&mut self, caller: u64, tag: u64, request: Request) {
+        let disk = request.disk().number;
+        self.lanes.entry(disk).or_default().waiting.push(caller, tag, request);
         self.advance(disk);
     }
 
@@ -276,6 +302,11 @@ impl Queue {
     /// Waits for a completion or a [`Waker`], also if no request is in flight.
     pub fn wait_or_wake(&mut self) -> Option<Completion> {
         self.next(true, true)
+    }
+
+    /// Whether [`poll`](Self::poll) has something to process without a look at the engine.
+    pub fn has_finished(&self) -> bool {
+        !self.completions.is_empty() || !self.arrived.is_empty()
     }
 
     /// A handle that interrupts a wait from another thread.
@@ -310,8 +341,8 @@ impl Queue {
         self.in_engine -= self.arrived.len() - before;
         for i in before..self.arrived.len() {
             let slot = self.arrived[i].0;
-            let disk =
-                self.operations[slot].as_ref().expect("the engine returns each slot once").disk;
+            let of = self.operations[slot].as_ref().expect("the engine returns each slot once");
+            let disk = of.disk.number;
             self.lanes.get_mut(&disk).expect("a request has a lane").in_flight -= 1;
             self.advance(disk);
         }
@@ -323,16 +354,22 @@ impl Queue {
     fn resume(&mut self, slot: usize, done: IoDone) {
         let mut in_flight =
             self.operations[slot].take().expect("the engine returns each slot once");
-        match in_flight.state.resume(done) {
+        let step = match done {
+            IoDone::Panicked => Step::Done(Err(panicked(&in_flight.disk))),
+            done => in_flight.state.resume(done),
+        };
+        match step {
             Step::Io(io) => {
-                self.lanes.entry(in_flight.disk).or_default().in_flight += 1;
+                let disk = in_flight.disk.number;
+                self.lanes.entry(disk).or_default().in_flight += 1;
                 self.in_engine += 1;
                 self.operations[slot] = Some(in_flight);
-                self.engine.submit(slot, io);
+                self.engine.submit(slot, disk, io);
             }
             Step::Done(result) => {
                 self.free_slots.push(slot);
-                self.completions.push_back(Completion { tag: in_flight.tag, result });
+                let (tag, took) = (in_flight.tag, in_flight.begun.elapsed());
+                self.completions.push_back(Completion { tag, result, took });
             }
         }
     }
@@ -341,26 +378,35 @@ impl Queue {
     fn advance(&mut self, disk: u64) {
         let lane = self.lanes.get_mut(&disk).expect("a request has a lane");
         while lane.in_flight < self.depth_per_disk
-            && let Some((tag, request)) = lane.waiting.pop_front()
+            && let Some((tag, request)) = lane.waiting.pop()
         {
+            let (context, begun) = (request.disk().clone(), Instant::now());
             match RequestState::begin(request) {
                 (state, Step::Io(io)) => {
                     let slot = self.free_slots.pop().unwrap_or_else(|| {
                         self.operations.push(None);
                         self.operations.len() - 1
                     });
-                    self.operations[slot] = Some(InFlight { tag, disk, state });
+                    self.operations[slot] = Some(InFlight { tag, disk: context, state, begun });
                     lane.in_flight += 1;
                     self.in_engine += 1;
-                    self.engine.submit(slot, io);
+                    self.engine.submit(slot, disk, io);
                 }
-                (_, Step::Done(result)) => self.completions.push_back(Completion { tag, result }),
+                (_, Step::Done(result)) => {
+                    let took = begun.elapsed();
+                    self.completions.push_back(Completion { tag, result, took });
+                }
             }
         }
-        if lane.in_flight == 0 && lane.waiting.is_empty() {
+        if lane.in_flight == 0 && lane.waiting.len() == 0 {
             self.lanes.remove(&disk);
         }
     }
+}
+
+fn panicked(disk: &DiskContext) -> StoreError {
+    let why = io::Error::other("the thread that performed it panicked; standard error says where");
+    disk.io(why, "perform a request")
 }
 
 impl Drop for Queue {

@@ -27,7 +27,7 @@ impl Seeded {
 }
 
 impl Engine for Seeded {
-    fn submit(&mut self, slot: usize, io: Io) {
+    fn submit(&mut self, slot: usize, _disk: u64, io: Io) {
         self.waiting.push((slot, io));
     }
 

@@ -8,13 +8,12 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 use io_uring::{IoUring, opcode, squeue, types};
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::engine::{Engine, Io, IoDone, Waker, run};
+use super::engine::{DiskLanes, Engine, Io, IoDone, Waker, run};
 
 /// Reads of at least this size are submitted one by one: submitted together, they complete together,
 /// and the disk is idle while the caller verifies them.
@@ -26,6 +25,8 @@ const WAKE: u64 = u64::MAX;
 /// The io_uring engine.
 pub(crate) struct Uring {
     ring: IoUring,
+    /// Where operations run that would block the calling thread.
+    lanes: DiskLanes,
     in_flight: Vec<Option<InFlight>>,
     in_kernel: usize,
     /// Operations that `submit` has performed itself.
@@ -58,7 +59,7 @@ impl WakeEvent {
 
 impl Uring {
     /// Starts an engine; fails if the kernel does not allow io_uring.
-    pub(crate) fn start(entries: u32) -> io::Result<Self> {
+    pub(crate) fn start(entries: u32, lanes: DiskLanes) -> io::Result<Self> {
         let ring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
@@ -68,6 +69,7 @@ impl Uring {
         let wake = WakeEvent { event, ran: Mutex::default(), woken: AtomicBool::new(false) };
         let mut engine = Self {
             ring,
+            lanes,
             in_flight: Vec::new(),
             in_kernel: 0,
             done_inline: VecDeque::new(),
@@ -116,10 +118,11 @@ impl Uring {
         let InFlight { io, moved } =
             self.in_flight[slot].as_ref().expect("submit has put it there");
         let entry = match io {
-            Io::Read { file, position, buffer, len } => {
+            Io::Read { file, position, buffer, start, len } => {
                 let (fd, at, left) = rest(file.descriptor(), *position, *len, *moved);
-                // SAFETY: `moved` is below the buffer's length.
-                let memory = unsafe { buffer.as_raw().add(*moved) };
+                // SAFETY: `submit` has checked that `start + len` is within the buffer, and `moved`
+                // is below `len`.
+                let memory = unsafe { buffer.as_raw().add(start + moved) };
                 opcode::Read::new(fd, memory, left).offset(at).build()
             }
             Io::Write { file, position, buffer, len } => {
@@ -164,34 +167,34 @@ impl Uring {
         done.push_back((slot, IoDone::Moved(outcome, buffer)));
     }
 
-    /// Performs an operation on a new thread, so that long operations on several disks run at the same
+    /// Performs an operation on a thread, so that long operations on several disks run at the same
     /// time and `submit` does not block.
-    fn run_on_thread(&mut self, slot: usize, io: Io) {
+    fn run_on_thread(&mut self, slot: usize, disk: u64, io: Io) {
         let wake = self.wake.clone();
-        let serve = move || {
-            let done = run(io);
+        self.lanes.run(disk, io, move |done| {
             wake.ran.lock().push((slot, done));
             wake.signal();
-        };
-        let thread = thread::Builder::new().name("pario-task".into());
-        thread.spawn(serve).expect("a process that serves disks can start a thread");
+        });
     }
 }
 
 impl Engine for Uring {
-    fn submit(&mut self, slot: usize, io: Io) {
-        let is_for_kernel = match &io {
+    fn submit(&mut self, slot: usize, disk: u64, io: Io) {
+        match &io {
+            Io::Task(_) => return self.run_on_thread(slot, disk, io),
             Io::Read { file, .. } | Io::Write { file, .. } if file.is_slow() => {
-                return self.run_on_thread(slot, io);
+                return self.run_on_thread(slot, disk, io);
             }
-            Io::Read { file, .. } => file.descriptor().is_some(),
-            // A write into the page cache is a copy. File systems that might block would pass it to a
-            // kernel thread, which takes much longer.
-            Io::Write { file, .. } => file.descriptor().is_some() && file.is_direct(),
-            Io::Task(_) => return self.run_on_thread(slot, io),
-        };
-        if !is_for_kernel {
-            return self.done_inline.push_back((slot, run(io)));
+            Io::Read { file, .. } | Io::Write { file, .. } if file.descriptor().is_none() => {
+                return self.done_inline.push_back((slot, run(io)));
+            }
+            // A write into the page cache blocks if the disk has too much to write back. The kernel
+            // would pass it to a thread, too.
+            Io::Write { file, .. } if !file.is_direct() => {
+                return self.run_on_thread(slot, disk, io);
+            }
+            Io::Read { buffer, start, len, .. } => assert!(start + len <= buffer.len()),
+            Io::Write { buffer, len, .. } => assert!(*len <= buffer.len()),
         }
         let is_long_read = matches!(&io, Io::Read { len, .. } if *len >= LONG_READ_BYTES);
         if self.in_flight.len() <= slot {
@@ -288,6 +291,7 @@ mod tests {
     use super::*;
     use crate::buffer::BufferPool;
     use crate::medium::{Clock, Medium, MediumOpenMode, MemoryMedium, Pace, SlowMedium};
+    use crate::task_threads::TaskThreads;
 
     /// A clock whose sleepers wait for the test; the limit guards against a hang.
     struct Gate(Mutex<Receiver<()>>);
@@ -317,10 +321,11 @@ mod tests {
         let mode = MediumOpenMode { create: true, write: true, direct_alignment: None };
         let file = medium.open("x", mode).unwrap();
         let pool = BufferPool::new(1 << 20);
-        let (mut engine, mut done) = (Uring::start(8).unwrap(), VecDeque::new());
+        let lanes = DiskLanes::new(TaskThreads::new(), 4);
+        let (mut engine, mut done) = (Uring::start(8, lanes).unwrap(), VecDeque::new());
         for slot in 0..4 {
             let (file, buffer, position) = (file.clone(), pool.get(100), slot as u64 * 100);
-            engine.submit(slot, Io::Write { file, position, buffer, len: 100 });
+            engine.submit(slot, 1, Io::Write { file, position, buffer, len: 100 });
         }
         engine.collect(false, &mut done);
         assert!(done.is_empty(), "the slow file has completed too early");

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -104,7 +105,7 @@ fn extents_through_queue(engine: EngineChoice, backing: Backing, seed: u64) {
                     Request::DeleteExtent { file, index }
                 }
                 50..53 => Request::SyncExtents { file },
-                _ => Request::ReadExtent { file, index, caching },
+                _ => Request::ReadExtent { file, index, caching, prefetch_index: rng.bool() },
             };
             if !matches!(request, Request::SyncExtents { .. }) {
                 busy.insert(place);
@@ -113,7 +114,7 @@ fn extents_through_queue(engine: EngineChoice, backing: Backing, seed: u64) {
             queue.submit(tag, request);
         }
         while queue.len() > 20 || (is_last && !queue.is_empty()) {
-            let Some(Completion { tag, result }) = queue.wait() else {
+            let Some(Completion { tag, result, .. }) = queue.wait() else {
                 break;
             };
             let (place, known) = asked.remove(&tag).expect("answered once");
@@ -165,8 +166,14 @@ fn flat_through_queue(engine: EngineChoice, backing: Backing, seed: u64) {
     let mut queue = Queue::new(QueueOptions { depth_per_disk: 4, engine }).unwrap();
     let mut model = vec![Vec::<u8>::new(); DISKS];
     for round in 0..60 {
-        // Rounds of writes, which do not overlap, alternate with rounds of reads.
+        // Rounds of writes, which do not overlap, alternate with rounds of reads, some from the disk.
         let mut reads = HashMap::new();
+        for file in files.iter().filter(|_| round % 4 == 1) {
+            file.sync().unwrap();
+            if let Some(descriptor) = file.share(true, false).unwrap() {
+                rustix::fs::fadvise(descriptor, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+            }
+        }
         for tag in 0..9u64 {
             let i = rng.usize(..DISKS);
             let (file, pool) = (files[i].clone(), disks[i].pool());
@@ -180,17 +187,26 @@ fn flat_through_queue(engine: EngineChoice, backing: Backing, seed: u64) {
                 model[i][offset as usize..end].copy_from_slice(&buffer[..len]);
                 queue.submit(tag, Request::WriteFlat { file, offset, buffer, len });
             } else {
-                let (offset, len) = (rng.u64(..400_000), rng.usize(..50_000));
-                reads.insert(tag, (i, offset as usize, len));
-                queue.submit(tag, Request::ReadFlat { file, offset, buffer: pool.get(len), len });
+                let range = |_| {
+                    let offset = rng.u64(..400_000);
+                    offset..offset + rng.u64(..50_000)
+                };
+                let ranges: Vec<Range<u64>> = (0..tag % 4).map(range).collect();
+                let len = ranges.iter().map(|range| range.end - range.start).sum::<u64>() as usize;
+                reads.insert(tag, (i, ranges.clone()));
+                queue.submit(tag, Request::ReadFlat { file, ranges, buffer: pool.get(len) });
             }
         }
-        while let Some(Completion { tag, result }) = queue.wait() {
-            if let Reply::Read { buffer, len } = result.unwrap() {
-                let (i, offset, asked) = reads[&tag];
-                let from = offset.min(model[i].len());
-                let to = (offset + asked).min(model[i].len());
-                assert!(buffer[..len] == model[i][from..to]);
+        while let Some(Completion { tag, result, .. }) = queue.wait() {
+            if let Reply::Read { buffer, lens } = result.unwrap() {
+                let (i, ranges) = &reads[&tag];
+                let end = model[*i].len();
+                let bytes = ranges.iter().map(|range| {
+                    &model[*i][end.min(range.start as usize)..end.min(range.end as usize)]
+                });
+                assert!(bytes.clone().map(<[u8]>::len).eq(lens.iter().copied()));
+                let expected = bytes.collect::<Vec<_>>().concat();
+                assert!(buffer[..expected.len()] == expected);
             }
         }
         let file = files[round % DISKS].clone();
@@ -269,7 +285,8 @@ fn no_engine_is_faster_than_a_slow_disk() {
         let begun = Instant::now();
         for index in 0..u64::from(READS) {
             let (file, caching) = (file.clone(), Caching::Use);
-            queue.submit(index, Request::ReadExtent { file, index, caching });
+            queue
+                .submit(index, Request::ReadExtent { file, index, caching, prefetch_index: false });
         }
         while let Some(Completion { result, .. }) = queue.wait() {
             assert!(matches!(result.unwrap(), Reply::Extent(Some(_))));
@@ -298,7 +315,7 @@ fn a_slow_or_failing_request_delays_no_other() {
         for tag in 0..500 {
             let (file, caching) = (file.clone(), Caching::Use);
             let index = if tag % 5 == 0 { u64::MAX } else { tag };
-            queue.submit(tag, Request::ReadExtent { file, index, caching });
+            queue.submit(tag, Request::ReadExtent { file, index, caching, prefetch_index: false });
             let buffer = disks[1].pool().get(100);
             let offset = if tag % 7 == 0 { u64::MAX } else { tag };
             queue.submit(

@@ -213,7 +213,7 @@ fn run_queued(
                     queue.submit(tag, Request::SyncExtents { file });
                 }
             }
-        } else if let Some(Completion { tag, result }) = queue.wait() {
+        } else if let Some(Completion { tag, result, .. }) = queue.wait() {
             match result {
                 Ok(Reply::Synced) => model.synced(syncs.remove(&tag).unwrap()),
                 Ok(_) => {

@@ -72,7 +72,7 @@ fn work(dir: &Path, seed: u64) {
                 }
                 None => queue.submit(index, Request::DeleteExtent { file: file.clone(), index }),
             }
-        } else if let Some(Completion { tag, result }) = queue.wait() {
+        } else if let Some(Completion { tag, result, .. }) = queue.wait() {
             assert!(matches!(result.unwrap(), Reply::Written | Reply::Deleted(_)));
             acknowledge(0, tag, busy.remove(&tag).unwrap());
         }

@@ -15,4 +15,5 @@ mod many_syncs;
 mod memory_disk;
 mod scale;
 mod space;
+mod stalls;
 mod upgrade;

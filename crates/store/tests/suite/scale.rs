@@ -82,7 +82,8 @@ fn ten_million_extents_open_at_once() {
         let extent = file.buffer(0, 24).unwrap();
         let file = file.clone();
         if tag % 2 == 0 {
-            queue.submit(index, Request::ReadExtent { file, index, caching });
+            queue
+                .submit(index, Request::ReadExtent { file, index, caching, prefetch_index: false });
         } else {
             let mut extent = extent;
             extent.body_mut().copy_from_slice(&content(index));

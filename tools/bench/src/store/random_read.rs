@@ -79,6 +79,7 @@ fn read(
             file: file.clone(),
             index: random.u64(..extents),
             caching: Caching::Bypass,
+            prefetch_index: false,
         })
     };
     let answered = |_, reply| {
@@ -108,7 +109,7 @@ fn fill(queue: &mut Queue, file: &ExtentFile, extents: u64) -> Result<()> {
 }
 
 /// Writes a plain file of `bytes` and prepares the peer's reads from it.
-fn make_plain(path: &std::path::Path, bytes: u64) -> Result<DirectReads> {
+pub fn make_plain(path: &std::path::Path, bytes: u64) -> Result<DirectReads> {
     let pieces = bytes.div_ceil(EXTENT_BYTES as u64);
     let file = plain_file::create(path)?;
     plain_file::write_and_sync(&file, &random_sources(UNDER_WAY), pieces)?;
