@@ -1,10 +1,10 @@
-//! What storage threads do for `pario compact`: one step of the compaction of a subfile.
+//! One step of the compaction of a subfile, for `pario compact`.
 
 use pario_proto::{CompactionCursor, CompactionProgress, Failure, Grant, Reply, SubfileLocation};
 use pario_store::{ExtentFile, StoreError};
 
-use super::storage::Storage;
 use crate::disks::NodeDisk;
+use crate::node_state::NodeState;
 
 /// A step of the compaction of a subfile, from a [`pario_proto::Request::Compact`].
 pub struct CompactionCall {
@@ -13,17 +13,19 @@ pub struct CompactionCall {
     pub cursor: Option<CompactionCursor>,
 }
 
-impl Storage {
-    /// Runs one step of the compaction of an extent subfile. A subfile that does not exist yet has
-    /// nothing to compact.
-    pub fn compact(&self, disk: &NodeDisk, call: &CompactionCall) -> Result<Reply, Failure> {
-        let CompactionCall { grant, part, cursor } = call;
-        let Some(extents) = self.shared.extents(disk, grant, *part)?.present() else {
-            return Ok(Reply::Compacted(CompactionProgress::default()));
-        };
-        let failed = |error| disk.failure(error, extents.id(), "compact a file");
-        step(&extents, *cursor).map(Reply::Compacted).map_err(failed)
-    }
+/// Runs one step of the compaction of an extent subfile. A subfile that does not exist yet has
+/// nothing to compact.
+pub fn compact(
+    shared: &NodeState,
+    disk: &NodeDisk,
+    call: &CompactionCall,
+) -> Result<Reply, Failure> {
+    let CompactionCall { grant, part, cursor } = call;
+    let Some(extents) = shared.extents(disk, grant, *part)?.present() else {
+        return Ok(Reply::Compacted(CompactionProgress::default()));
+    };
+    let failed = |error| disk.failure(error, extents.id(), "compact a file");
+    step(&extents, *cursor).map(Reply::Compacted).map_err(failed)
 }
 
 fn step(

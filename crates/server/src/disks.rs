@@ -18,7 +18,7 @@ use pario_proto::{
 };
 use pario_store::{
     BufferPool, Disk, DiskOptions, ExtentCache, ExtentFile, FlatFile, NewSubfile, Rights,
-    StoreError, SubfileId,
+    StoreError, SubfileId, TaskThreads,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -44,6 +44,10 @@ pub struct NodeDisks {
     disks: Vec<NodeDisk>,
     ids: RwLock<HashMap<DiskId, usize>>,
     cache: ExtentCache,
+    /// The memory of extents and of bytes that are read.
+    pool: BufferPool,
+    /// The threads for work that blocks.
+    tasks: TaskThreads,
 }
 
 /// A disk of a node.
@@ -80,7 +84,7 @@ impl NodeDisks {
     /// Opens the disks of a node; empty or missing directories become disks.
     pub fn open(config: &NodeConfig) -> Result<Self, NodeError> {
         let cache = ExtentCache::new(config.cache_bytes);
-        let pool = BufferPool::new(64 << 20);
+        let (pool, tasks) = (BufferPool::new(64 << 20), TaskThreads::new());
         let known = KnownDisks::read(&config.data)?;
         let mut disks = Vec::new();
         for (number, wanted) in config.disks.iter().enumerate() {
@@ -90,6 +94,7 @@ impl NodeDisks {
                 cache: cache.clone(),
                 pool: pool.clone(),
                 index_cache_bytes: 64 << 20,
+                tasks: tasks.clone(),
                 ..DiskOptions::default()
             };
             let disk = open_disk(&wanted.path, options, &known)
@@ -115,7 +120,7 @@ impl NodeDisks {
         }
         KnownDisks::write(&config.data, &disks)?;
         let node = config.name.clone();
-        let disks = Self { node, disks, ids: RwLock::default(), cache };
+        let disks = Self { node, disks, ids: RwLock::default(), cache, pool, tasks };
         disks.measure_space();
         Ok(disks)
     }
@@ -270,6 +275,21 @@ impl NodeDisks {
     /// Returns the device of the file system of each disk, if it is known.
     pub fn devices(&self) -> Vec<Option<u64>> {
         self.disks.iter().map(|disk| disk.space.lock().map(|space| space.device)).collect()
+    }
+
+    /// Returns the number of disks.
+    pub fn count(&self) -> usize {
+        self.disks.len()
+    }
+
+    /// Returns the memory of extents.
+    pub fn pool(&self) -> &BufferPool {
+        &self.pool
+    }
+
+    /// Returns the threads for work that blocks.
+    pub fn tasks(&self) -> &TaskThreads {
+        &self.tasks
     }
 
     /// Returns the cache of extents.

@@ -1,11 +1,11 @@
 //! The resident node of a cluster.
 //!
 //! A [`Node`] is a process that owns disks, or a part of a process: the embedded cluster. It is a
-//! dataflow program: an *interface* thread serves the namespace, *storage* threads read and write
-//! the disks, *subfile workers* create, measure and remove subfiles, *compute* threads run
-//! operations next to the data, and *node proxies* pass tasks to the other nodes of the cluster. A
-//! *dispatcher* receives the requests of clients, checks who sends each one and what was granted,
-//! and calls the operation of the program that answers.
+//! dataflow program: an *interface* thread serves the namespace, *compute* threads run operations
+//! next to the data, and the *scheduler* passes tasks and extents to them, to the disks and to other
+//! nodes. A few *storage threads* drive all disks asynchronously. A *dispatcher* receives the
+//! requests of clients, checks who sends each one and what was granted, and calls the operation of
+//! the program that answers, or a storage thread.
 //!
 //! What it is not: it does not interpret the bytes of users, keeps no data in memory that is not on
 //! the disks, and does not copy data from disk to disk by itself.
@@ -31,8 +31,11 @@ pub mod namespace;
 mod atomic_files;
 mod audit;
 mod check;
+mod compaction;
+mod data_call;
 mod data_directory;
 mod descriptor_limit;
+mod disk_access;
 mod disks;
 mod error;
 mod event_log;

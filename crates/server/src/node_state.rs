@@ -47,8 +47,8 @@ pub struct NodeState {
     pub administrator: Identity,
     pub disks: NodeDisks,
     pub grants: GrantKey,
-    /// The threads that serve the disks.
-    pub storage_threads: Arc<StorageThreads>,
+    /// The threads that drive the disks.
+    pub storage_threads: StorageThreads,
     pub leases: LeaseTable,
     /// The traffic of clients with the short cut.
     pub short_cut_traffic: ShortCutTraffic,

@@ -10,11 +10,22 @@ use parking_lot::RwLock;
 
 use crate::limits::{QuotaShare, Resource, UNREAD_LIMIT_BYTES, UNREAD_NOTED_BYTES, UserAccount};
 
+/// The number of the node itself at the disks.
+pub const NODE_CALLER: u64 = 0;
+
+/// Returns a number by which the disks tell clients and processing calls apart.
+pub fn next_caller() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// A client that has sent a hello.
 #[derive(Debug)]
 pub struct Session {
     /// Its address space.
     pub space: SpaceId,
+    /// A number that no other session of this process has.
+    pub number: u64,
     /// Its name in messages.
     pub name: String,
     /// Its identity.
@@ -67,6 +78,7 @@ impl Sessions {
         let share = account.take(Resource::Sessions, 1)?;
         let session = Session {
             space,
+            number: next_caller(),
             name,
             identity,
             is_node,

@@ -60,12 +60,11 @@ pub struct Options {
     #[arg(long, conflicts_with_all = ["rebuild", "new"])]
     check: bool,
 
-    /// Threads that serve the disks, at most one per disk; disks that share a thread wait for each
-    /// other
+    /// Threads that drive the disks, at most one per disk [default: one for every four processors]
     #[arg(long, value_name = "NUMBER", conflicts_with = "config")]
     storage_threads: Option<NonZeroUsize>,
 
-    /// Data requests that the threads of each disk serve at once [default: 1]
+    /// Requests that each disk has under way at once [default: 16]
     #[arg(long, value_name = "NUMBER", conflicts_with = "config", value_parser = concurrent_requests())]
     concurrent_requests: Option<u16>,
 

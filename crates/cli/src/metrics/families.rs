@@ -31,7 +31,7 @@ fn node(out: &mut Exposition, report: &NodeReport, is_healthy: bool) {
     let help = "Time since the node started.";
     out.single("pario_node_uptime_seconds", Gauge, help, status.uptime_ms as f64 / 1e3);
     let threads = f64::from(status.storage_threads);
-    out.single("pario_storage_threads", Gauge, "Threads that serve the disks.", threads);
+    out.single("pario_storage_threads", Gauge, "Threads that drive the disks.", threads);
     let threads = f64::from(status.compute_threads);
     out.single("pario_compute_threads", Gauge, "Threads that run operations.", threads);
     let bytes = status.cache_bytes as f64;

@@ -26,6 +26,7 @@ mod json_fields;
 #[allow(dead_code, reason = "the tests of another crate use more of it")]
 mod lab;
 mod launchers;
+mod many_disks;
 mod metrics;
 mod missing_namespace;
 mod namespace;

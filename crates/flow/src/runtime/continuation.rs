@@ -51,22 +51,23 @@ impl ErasedContinuation {
         let target = match &runtime.step(route.position).action {
             StepAction::Hop(selection) => {
                 let at = route.position;
-                match runtime.resolve(selection, &token, || stack.indices(), at) {
-                    Ok(Some(thread)) => {
-                        route.position = at.next();
-                        Ok(thread)
-                    }
-                    Ok(None) => Ok(self.thread),
-                    Err(error) => Err(error),
-                }
+                let target = runtime.resolve(selection, &token, || stack.indices(), at);
+                route.position = at.next();
+                target.map(|thread| thread.ok_or(selection.slot))
             }
-            StepAction::Merge(_) => Ok(stack.split().map_or(self.thread, |split| split.merge_at)),
-            _ => Ok(self.thread),
+            StepAction::Merge(_) => {
+                Ok(Ok(stack.split().map_or(self.thread, |split| split.merge_at)))
+            }
+            _ => Ok(Ok(self.thread)),
         };
-        let sent = target.and_then(|thread| {
+        let sent = target.and_then(|target| {
             let token_type = runtime.step(route.position).input;
             let envelope = Envelope::now(route, stack, Payload::Local(token, token_type));
-            runtime.send(thread, call, FlowMessage::Token(envelope))
+            match target {
+                Ok(thread) => runtime.send(thread, call, FlowMessage::Token(envelope)),
+                // Any thread of this pool.
+                Err(pool) => runtime.send_to_any(pool, envelope),
+            }
         });
         if let Err(error) = sent {
             runtime.fail(call, error);

@@ -19,7 +19,7 @@ pub struct NodeStatus {
     pub is_interface: bool,
     /// Its disks.
     pub disks: Vec<DiskStatus>,
-    /// Threads that serve disks.
+    /// Threads that drive the disks.
     pub storage_threads: u32,
     /// Threads that compute.
     pub compute_threads: u32,
@@ -50,11 +50,11 @@ pub struct NodeStatus {
 /// The status of a storage thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StorageThreadStatus {
-    /// The request that it serves, and its disk; `None` if it is idle.
+    /// The oldest request to its disks, and the disk; `None` if it is idle.
     pub serves: Option<String>,
-    /// How long it has served that request, in milliseconds.
+    /// The age of that request, in milliseconds.
     pub serves_ms: Option<u64>,
-    /// Requests that wait for it.
+    /// Further requests to its disks, under way or waiting.
     pub waiting: u64,
     /// Requests that it has served.
     pub served: u64,

@@ -22,6 +22,9 @@ use reader::{ClusterText, ConfigReader, DiskText, NodeText};
 /// The default size of the extent cache.
 const DEFAULT_CACHE_BYTES: u64 = 256 << 20;
 
+/// Requests that a disk has under way: an SSD is busy with as many.
+const DEFAULT_CONCURRENT_REQUESTS: usize = 16;
+
 /// The most data requests that the threads of a disk serve at once.
 pub const CONCURRENT_REQUESTS_LIMIT: usize = 256;
 
@@ -63,10 +66,9 @@ pub struct NodeConfig {
     pub data: PathBuf,
     /// Its disks.
     pub disks: Vec<DiskConfig>,
-    /// Threads that serve the disks.
+    /// Threads that drive the disks, each a share of them.
     pub storage_threads: usize,
-    /// Data requests that each of `storage_threads` serves at once: it is a group of this number of
-    /// threads.
+    /// Requests that each disk has under way at once.
     pub concurrent_requests: usize,
     /// Threads that compute.
     pub compute_threads: usize,
@@ -118,16 +120,16 @@ impl Config {
     /// Returns the configuration of one node, named `local`, with four disks in its data directory.
     pub fn alone(data: &Path) -> Self {
         let disk = |number| DiskConfig::at(data.join(format!("disk{number}")));
-        let disks = (0..4).map(disk).collect();
+        let disks: Vec<_> = (0..4).map(disk).collect();
         let node = NodeConfig {
             name: "local".to_owned(),
             listen: None,
             socket: socket_of(data),
             all_users: false,
             data: data.to_owned(),
+            storage_threads: default_storage_threads(disks.len()),
             disks,
-            storage_threads: 4,
-            concurrent_requests: 1,
+            concurrent_requests: DEFAULT_CONCURRENT_REQUESTS,
             compute_threads: processors(),
             cache_bytes: DEFAULT_CACHE_BYTES,
             short_cut: ShortCut::Write,
@@ -161,6 +163,7 @@ impl Config {
     ///     [nodes.a]
     ///     data = "/var/lib/pario"
     ///     disks = ["/mnt/d0", { path = "/mnt/archive", read_only = true }]
+    ///     storage_threads = 2
     /// "#;
     /// let config = Config::parse(text, "cluster.toml")?;
     /// assert_eq!(config.node("a").unwrap().storage_threads, 2);
@@ -232,8 +235,10 @@ impl NodeConfig {
             socket: node.socket.map_or_else(|| checks::default_socket(&data), |(path, _)| path),
             all_users: node.all_users.unwrap_or(false),
             data,
-            storage_threads: node.storage_threads.map_or(disks.len(), |(threads, _)| threads),
-            concurrent_requests: node.concurrent_requests.unwrap_or(1),
+            storage_threads: node
+                .storage_threads
+                .map_or_else(|| default_storage_threads(disks.len()), |(threads, _)| threads),
+            concurrent_requests: node.concurrent_requests.unwrap_or(DEFAULT_CONCURRENT_REQUESTS),
             disks,
             compute_threads: node.compute_threads.unwrap_or_else(processors),
             cache_bytes: node.cache_bytes.unwrap_or(DEFAULT_CACHE_BYTES),
@@ -251,6 +256,12 @@ impl DiskConfig {
         let pace = Pace { latency: latency.unwrap_or_default(), bytes_per_second };
         Self { path, is_read_only, pace: is_slow.then_some(pace) }
     }
+}
+
+/// Returns the default number of storage threads: one for every four processors, which verifies the
+/// checksums of several gigabytes per second, and at most one for each disk.
+fn default_storage_threads(disks: usize) -> usize {
+    (processors() / 4).clamp(1, disks.max(1))
 }
 
 fn processors() -> usize {

@@ -64,7 +64,7 @@ fn a_whole_configuration_is_read() {
         data: "/var/lib/pario/a".into(),
         disks: vec![disk("/mnt/d0", false), disk("/mnt/d1", false), disk("/mnt/archive", true)],
         storage_threads: 2,
-        concurrent_requests: 1,
+        concurrent_requests: 16,
         compute_threads: 4,
         cache_bytes: 1 << 30,
         short_cut: ShortCut::Off,
@@ -85,7 +85,8 @@ fn missing_settings_have_defaults() {
 
     let config = Config::parse(&after_a(""), "cluster.toml").unwrap();
     assert_eq!((config.name.as_str(), config.interface, &config.key_file), ("pario", 0, &None));
-    assert_eq!(config.nodes[0].storage_threads, 2);
+    let threads = (processors() / 4).clamp(1, 2);
+    assert_eq!(config.nodes[0].storage_threads, threads, "one for every four processors");
     assert_eq!(config.nodes[0].listen, None);
 }
 

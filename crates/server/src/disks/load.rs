@@ -41,24 +41,6 @@ pub struct DiskLoad {
     dequeued: Condvar,
 }
 
-/// A request that the disk serves. Dropping it removes the request from the queue.
-#[derive(Debug)]
-#[must_use = "the request is over at once"]
-pub struct ServedRequest<'a> {
-    load: &'a DiskLoad,
-    bytes: u64,
-    began: Instant,
-}
-
-impl Drop for ServedRequest<'_> {
-    fn drop(&mut self) {
-        let us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.load.served_us.fetch_add(us, Ordering::Relaxed);
-        self.load.served.fetch_add(1, Ordering::Relaxed);
-        self.load.dequeue(self.bytes);
-    }
-}
-
 impl Default for DiskLoad {
     /// Creates an empty queue.
     fn default() -> Self {
@@ -92,10 +74,11 @@ impl DiskLoad {
         self.queue_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Begins to serve a queued request. The request ends when the result is dropped, also by a
-    /// panic.
-    pub fn serve(&self, bytes: u64) -> ServedRequest<'_> {
-        ServedRequest { load: self, bytes, began: Instant::now() }
+    /// Notes how long the disk took for a request.
+    pub fn note_served(&self, took: Duration) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.served_us.fetch_add(us, Ordering::Relaxed);
+        self.served.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Removes a request with its bytes from the queue.

@@ -7,6 +7,7 @@ mod monitoring;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use monitoring::WaitWarnings;
 use pario_flow::RunningProgram;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{

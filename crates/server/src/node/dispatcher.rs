@@ -3,8 +3,12 @@
 
 use std::any::Any;
 use std::cell::Cell;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Instant;
 
 use pario_flow::{OperationRef, RunningProgram, Token};
 use pario_net::wire::BULK_BYTES;
@@ -16,22 +20,29 @@ use pario_proto::{
     Identity, NamespaceRequest, PROTOCOL_VERSION, PeerKind, PeerRequest, RANGES_LIMIT, Reply,
     ReplyMessage, Request, RequestMessage, SubfileLocation, TRANSFER_LIMIT_BYTES, home_node,
 };
+use parking_lot::Mutex;
 
-use super::collective_service::CollectiveService;
+use super::collective_service::{CollectiveService, WaitWarnings};
 use super::leader_slot::{LeaderSlot, Leadership};
 use super::{grant_news, joining, monitor, short_cut};
 use crate::check;
 use crate::config::ShortCut;
+use crate::data_call::DataCall;
+use crate::disk_access::DiskRequest;
 use crate::node_state::{NodeState, RequestTicket};
-use crate::program::{DataCall, NamespaceCall, NodeTask, Operations, Storage, plain_reply};
+use crate::program::{NamespaceCall, NodeTask, Operations, plain_reply};
 use crate::protocol::NodeProtocol;
 use crate::reply_sender::ReplySender;
 use crate::sessions::Session;
 
 type Port = RpcServer<NodeProtocol>;
 
-/// Threads of the dispatcher. One receives requests; the others wait for a disk or stand by.
-pub const DISPATCH_THREADS: usize = 4;
+/// The limit of threads of the dispatcher. One receives requests, one stands by, the others wait for a
+/// disk.
+const DISPATCH_THREADS: usize = 4;
+
+/// The threads of a dispatcher, to be joined.
+pub type DispatcherThreads = Arc<Mutex<Vec<JoinHandle<()>>>>;
 
 /// The dispatcher of a node.
 pub struct Dispatcher {
@@ -41,6 +52,11 @@ pub struct Dispatcher {
     collectives: CollectiveService,
     port: Port,
     leader_slot: LeaderSlot,
+    threads: DispatcherThreads,
+    /// The threads that have not ended.
+    thread_count: AtomicUsize,
+    /// The threads that stand by, or will as soon as they run.
+    standby_count: AtomicUsize,
 }
 
 impl Dispatcher {
@@ -50,26 +66,91 @@ impl Dispatcher {
         run: Arc<RunningProgram>,
         operations: Operations,
         port: Port,
+        threads: DispatcherThreads,
     ) -> Self {
         let collectives = CollectiveService::new(shared.clone(), run.clone(), operations);
-        Self { shared, run, operations, collectives, port, leader_slot: LeaderSlot::default() }
+        Self {
+            shared,
+            run,
+            operations,
+            collectives,
+            port,
+            leader_slot: LeaderSlot::default(),
+            threads,
+            thread_count: AtomicUsize::new(0),
+            standby_count: AtomicUsize::new(0),
+        }
     }
 
-    /// Logs a warning for each process that waits too long for another one. Returns when the node
-    /// stops.
-    pub fn warn_of_long_waits(&self) {
-        self.collectives.warn_of_long_waits();
+    /// Returns the search for processes that wait too long for another one.
+    pub fn wait_warnings(&self) -> Option<WaitWarnings> {
+        self.collectives.wait_warnings()
+    }
+
+    /// Logs a warning for each process that waits too long for another one, if a search is due.
+    pub fn warn_of_long_waits(&self, warnings: &mut WaitWarnings, now: Instant) {
+        self.collectives.warn_of_long_waits(warnings, now);
+    }
+
+    /// Starts a thread of the dispatcher.
+    pub fn start_thread(self: &Arc<Self>, is_first: bool) -> io::Result<()> {
+        self.thread_count.fetch_add(1, Ordering::SeqCst);
+        self.standby_count.fetch_add(usize::from(!is_first), Ordering::SeqCst);
+        let dispatcher = self.clone();
+        let thread = std::thread::Builder::new().name("dispatcher".to_owned());
+        let started = thread.spawn(move || dispatcher.serve(is_first));
+        match started {
+            Ok(started) => {
+                let mut threads = self.threads.lock();
+                threads.retain(|thread| !thread.is_finished());
+                threads.push(started);
+                Ok(())
+            }
+            Err(error) => {
+                self.thread_count.fetch_sub(1, Ordering::SeqCst);
+                self.standby_count.fetch_sub(usize::from(!is_first), Ordering::SeqCst);
+                Err(error)
+            }
+        }
+    }
+
+    /// Starts a standby for the leader, if there is none.
+    fn ensure_standby(self: &Arc<Self>) {
+        if self.standby_count.load(Ordering::SeqCst) == 0
+            && self.thread_count.load(Ordering::SeqCst) < DISPATCH_THREADS
+            && let Err(error) = self.start_thread(false)
+        {
+            tracing::warn!(%error, "the dispatcher cannot start a standby");
+        }
+    }
+
+    /// Waits until this thread leads; `false` if the node stops.
+    fn stand_by(&self) -> bool {
+        let is_leader = self.leader_slot.wait();
+        self.standby_count.fetch_sub(1, Ordering::SeqCst);
+        is_leader
+    }
+
+    /// Returns whether a thread that has lost the lead is the next standby. Otherwise it ends.
+    fn becomes_standby(&self) -> bool {
+        let order = Ordering::SeqCst;
+        let is_standby = self.standby_count.compare_exchange(0, 1, order, order).is_ok();
+        if !is_standby {
+            self.thread_count.fetch_sub(1, order);
+        }
+        is_standby
     }
 
     /// Receives and dispatches requests while this thread leads. Returns when the node's space is
-    /// closed.
+    /// closed, or another thread leads and a third one stands by.
     ///
     /// A panic ends only its own request: the [`ReplySender`] answers the client, the ticket and
     /// the shares of the request are released, and the thread continues to lead if no standby has
     /// taken over.
-    pub fn serve(&self, is_first: bool) {
-        let mut is_leader = is_first || self.leader_slot.wait();
+    fn serve(self: &Arc<Self>, is_first: bool) {
+        let mut is_leader = is_first || self.stand_by();
         while is_leader {
+            self.ensure_standby();
             let leadership = self.leader_slot.leadership();
             let kind = Cell::new("receiving");
             let served = catch_unwind(AssertUnwindSafe(|| self.serve_next(&leadership, &kind)));
@@ -78,7 +159,12 @@ impl Dispatcher {
                 Ok(false) => break,
                 Err(panic) => log_panic(kind.get(), &*panic),
             }
-            is_leader = leadership.is_held() || self.leader_slot.wait();
+            if !leadership.is_held() {
+                if !self.becomes_standby() {
+                    return;
+                }
+                is_leader = self.stand_by();
+            }
         }
         self.leader_slot.close();
     }
@@ -243,7 +329,7 @@ impl Dispatcher {
         Ok(Reply::AtomicWaits(waits))
     }
 
-    /// Serves a request on a subfile: at once on this thread, or on the storage thread of its disk.
+    /// Serves a request on a subfile: at once on this thread, or on the threads of its disk.
     fn serve_data(
         &self,
         session: &Session,
@@ -252,7 +338,7 @@ impl Dispatcher {
         reply: ReplySender,
         ticket: RequestTicket,
     ) {
-        let mut call = match self.data_call(session, request, data) {
+        let call = match self.data_call(session, request, data) {
             Ok(call) => call,
             Err(failure) => return reply.fail(failure),
         };
@@ -261,9 +347,10 @@ impl Dispatcher {
         {
             return reply.send_file(found, part);
         }
-        if let Err(failure) = self.enqueue(&call) {
-            return reply.fail(failure);
-        }
+        let queued = match self.enqueue(session, &call) {
+            Ok(queued) => queued,
+            Err(failure) => return reply.fail(failure),
+        };
         // This thread has the bytes in its processor cache, and the page cache usually takes them
         // at once. It does not if the disk has too much to write back, or is configured as a slower
         // disk.
@@ -279,10 +366,9 @@ impl Dispatcher {
             && disk.load.stalled_for().is_none()
             && let Some(long_work) = leadership.begin()
         {
-            let mut storage = Storage::new(self.shared.clone());
             #[cfg(test)]
-            super::panic_tests::panic_in_work_if_requested(session, &disk.load, call.bytes());
-            let written = storage.serve(call);
+            super::panic_tests::panic_in_work_if_requested(session);
+            let written = call.serve(&self.shared, queued);
             drop(long_work);
             // The leader sends collected replies before it waits for the next request.
             match leadership.is_held() {
@@ -292,14 +378,10 @@ impl Dispatcher {
             drop(ticket);
             return;
         }
-        let (thread, queued) = self.shared.storage_threads.enqueue(call.disk);
-        (call.thread, call.queued) = (thread, Some(Arc::new(queued)));
-        let bytes = call.bytes();
-        let operation =
-            if must_ask_interface { self.operations.find_data } else { self.operations.data };
-        if !self.start(operation, call, reply, ticket) {
-            disk.load.dequeue(bytes);
-        }
+        call.start(&self.shared, queued, move |answer| {
+            reply.send_now(answer);
+            drop(ticket);
+        });
     }
 
     fn start_task(
@@ -349,7 +431,7 @@ impl Dispatcher {
 
     /// Adds a request to the queue of its disk. If the queue is full, the dispatcher waits as long
     /// as the disk makes progress, and refuses the request if the disk has stalled.
-    fn enqueue(&self, call: &DataCall) -> Result<(), Failure> {
+    fn enqueue(&self, session: &Session, call: &DataCall) -> Result<DiskRequest, Failure> {
         let disk = self.shared.disks.disk(call.disk);
         while disk.load.is_full() {
             if let Some(stalled) = disk.load.stalled_for() {
@@ -357,8 +439,8 @@ impl Dispatcher {
             }
             disk.load.wait_for_room();
         }
-        disk.load.enqueue(call.bytes());
-        Ok(())
+        let (caller, kind) = (session.number, call.request.kind());
+        Ok(DiskRequest::new(&self.shared, call.disk, caller, kind, call.bytes()))
     }
 
     /// Starts an operation; the thread that has its result replies to the client. Returns `false`
@@ -413,8 +495,7 @@ impl Dispatcher {
         };
         self.check_grant(session, grant, read, write)?;
         let disk = self.shared.disks.number_of(disk)?;
-        let thread = self.shared.storage_threads.first_of(disk);
-        Ok(DataCall { thread, queued: None, disk, request, data, failure: None })
+        Ok(DataCall { disk, request, data })
     }
 
     pub(super) fn check_grant(

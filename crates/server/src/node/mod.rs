@@ -79,6 +79,7 @@ pub struct Node {
     space: Space,
     run: Option<Arc<RunningProgram>>,
     threads: Vec<JoinHandle<()>>,
+    dispatcher_threads: dispatcher::DispatcherThreads,
     short_cut: Option<DescriptorServer>,
     notes: address_notes::AddressNotes,
     /// Whether other processes can reach it.
@@ -170,15 +171,19 @@ impl Node {
         let table = own.data.join("leases");
         let leases =
             LeaseTable::open(&table).map_err(|error| NodeError::io(&table, error.into()))?;
+        let storage_threads = StorageThreads::start(
+            own.storage_threads,
+            disks.count(),
+            own.concurrent_requests,
+            disks.tasks(),
+        )
+        .map_err(|error| NodeError::Other(format!("cannot start a storage thread: {error}")))?;
         let shared = Arc::new(NodeState {
             config: config.clone(),
             me,
             disks,
             grants,
-            storage_threads: Arc::new(StorageThreads::new(
-                own.storage_threads,
-                own.concurrent_requests,
-            )),
+            storage_threads,
             leases,
             short_cut_traffic: ShortCutTraffic::new(own.disks.len()),
             sessions: Sessions::default(),
@@ -215,6 +220,7 @@ impl Node {
             space,
             run: Some(run.clone()),
             threads: vec![],
+            dispatcher_threads: dispatcher::DispatcherThreads::default(),
             short_cut: None,
             notes: address_notes::AddressNotes::default(),
             listens,
@@ -286,10 +292,13 @@ impl Node {
         if let Some(interface) = &self.shared.interface {
             interface.description_writer.connect(&run, operations);
         }
-        let dispatcher =
-            dispatcher::Dispatcher::new(self.shared.clone(), run.clone(), operations, port);
-        let dispatcher = Arc::new(dispatcher);
-        let watched = dispatcher.clone();
+        let dispatcher = Arc::new(dispatcher::Dispatcher::new(
+            self.shared.clone(),
+            run.clone(),
+            operations,
+            port,
+            self.dispatcher_threads.clone(),
+        ));
         let mut start = |name: &str, body: Box<dyn FnOnce() + Send>| {
             let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body);
             thread
@@ -301,10 +310,9 @@ impl Node {
             // before it serves the first request.
             joining::ensure_joined(&self.shared);
         }
-        for number in 0..dispatcher::DISPATCH_THREADS {
-            let dispatcher = dispatcher.clone();
-            start("dispatcher", Box::new(move || dispatcher.serve(number == 0)))?;
-        }
+        dispatcher
+            .start_thread(true)
+            .map_err(|error| NodeError::Other(format!("cannot start a thread: {error}")))?;
         if let Some(BackgroundReceivers { removals, descriptions }) = background {
             let (of, running) = (self.shared.clone(), run.clone());
             let describe =
@@ -323,16 +331,14 @@ impl Node {
             }
         }
         let shared = self.shared.clone();
-        if shared.interface.is_some() && shared.node().wait_warning.is_some() {
-            start("wait warnings", Box::new(move || watched.warn_of_long_waits()))?;
-        }
         if shared.rebuild.is_pending() && shared.config.nodes.len() > 1 {
             let shared = shared.clone();
             let body = move || missing_namespace::rebuild_when_joined(&shared);
             start("rebuild", Box::new(body))?;
         }
         let updating = shared.clone();
-        start("updates", Box::new(move || periodic_tasks::send_updates(&updating)))?;
+        let updates = move || periodic_tasks::send_updates(&updating, &dispatcher);
+        start("updates", Box::new(updates))?;
         let (measuring, space) = (shared.clone(), self.space.clone());
         start("disk watch", Box::new(move || periodic_tasks::watch_disks(&measuring, &space)))?;
         start("membership", Box::new(move || membership_task::run_thread(&shared)))
@@ -412,11 +418,16 @@ impl Drop for Node {
         }
         self.notes.remove();
         self.space.close();
-        for thread in self.threads.drain(..) {
+        let dispatcher_thread = || self.dispatcher_threads.lock().pop();
+        // A thread of the dispatcher may start another one before it ends.
+        for thread in self.threads.drain(..).chain(std::iter::from_fn(dispatcher_thread)) {
             // The panic hook has reported a panic of the thread.
             let _ = thread.join();
         }
         self.run.take();
+        if !self.shared.storage_threads.stop(Instant::now() + STOP_WAIT) {
+            tracing::warn!("a disk does not answer; the node stops without it");
+        }
         self.shared.audit.close();
         self.shared.disks.flush_indices();
         self.shared.events.flush_all();

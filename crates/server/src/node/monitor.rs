@@ -155,7 +155,7 @@ pub fn status(shared: &NodeState) -> NodeStatus {
         cache_hits: cache.hits,
         cache_misses: cache.misses,
         peers: shared.peers.status(shared.me),
-        threads: shared.storage_threads.status(),
+        threads: shared.storage_threads.status(|disk| shared.disks.disk(disk).name.clone()),
     }
 }
 

@@ -12,7 +12,6 @@ use pario_proto::{
 
 use super::Node;
 use crate::config::Config;
-use crate::disks::DiskLoad;
 use crate::protocol::NodeProtocol;
 use crate::sessions::Session;
 
@@ -32,9 +31,8 @@ pub(super) fn panic_if_requested(session: &Session, request: &Request) {
 }
 
 /// Panics during long work of the leader, for the client that requests it.
-pub(super) fn panic_in_work_if_requested(session: &Session, load: &DiskLoad, bytes: u64) {
+pub(super) fn panic_in_work_if_requested(session: &Session) {
     if session.name == IN_WORK {
-        let _leaving = load.serve(bytes);
         PANICS.fetch_add(1, Ordering::SeqCst);
         panic!("a test wants this write to panic");
     }

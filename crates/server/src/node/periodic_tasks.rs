@@ -1,24 +1,34 @@
-//! Threads of a node that repeat a task: progress updates of processing calls and the end of leases,
-//! and the watch over the disks. The second one may block on a disk.
+//! Threads of a node that repeat a task: progress updates of processing calls, the end of leases and
+//! warnings of long waits, and the watch over the disks. The second one may block on a disk.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pario_net::Space;
 
+use super::collective_service::WaitWarnings;
+use super::dispatcher::Dispatcher;
 use crate::node_state::NodeState;
 use crate::processing::UPDATE_PERIOD;
 
 /// The period of the watch over the disks.
 const WATCH_PERIOD: Duration = Duration::from_secs(1);
 
-/// The thread that sends progress updates to the callers of processing calls, and ends the leases of
-/// delegations that processes wait for; returns when the node stops.
-pub fn send_updates(shared: &Arc<NodeState>) {
+/// The thread that sends progress updates to the callers of processing calls, ends the leases of
+/// delegations that processes wait for, and warns of processes that wait too long; returns when the
+/// node stops.
+pub fn send_updates(shared: &Arc<NodeState>, dispatcher: &Dispatcher) {
+    let mut warnings = dispatcher.wait_warnings();
+    let warning_period = warnings.as_ref().map(WaitWarnings::period);
+    let period = warning_period.map_or(UPDATE_PERIOD, |period| period.min(UPDATE_PERIOD));
     while !shared.shutdown.is_requested() {
-        shared.calls.send_due_updates(Instant::now());
+        let now = Instant::now();
+        shared.calls.send_due_updates(now);
         shared.atomic_files.expire(shared.name(), shared.now_ms());
-        shared.shutdown.pause(UPDATE_PERIOD);
+        if let Some(warnings) = &mut warnings {
+            dispatcher.warn_of_long_waits(warnings, now);
+        }
+        shared.shutdown.pause(period);
     }
 }
 

@@ -130,10 +130,11 @@ impl Dispatcher {
         let disks = &self.shared.disks;
         let placed = |piece: CutPiece| {
             let disk = disks.number_of(piece.part.disk)?;
-            Ok((self.shared.storage_threads.first_of(disk), disk, piece))
+            Ok((disk, piece))
         };
         let pieces: Result<Vec<_>, Failure> = pieces.into_iter().map(placed).collect();
-        let call = CutRequest { grant, operation, name, pieces: pieces? };
+        let (node, caller) = (self.shared.name().to_owned(), session.number);
+        let call = CutRequest { grant, operation, name, node, pieces: pieces?, caller };
         Ok((CutCall(Arc::new(call)), self.shared.begin()?))
     }
 

@@ -54,7 +54,7 @@ pub fn open(
     Ok(server)
 }
 
-/// Lets the subfile workers create and open subfiles, and waits for a limited time.
+/// Has subfiles created and opened in the lanes of their disks, and waits for a limited time.
 fn create_subfiles(
     shared: &Arc<NodeState>,
     run: &RunningProgram,

@@ -21,6 +21,7 @@ use crate::limits::QuotaShare;
 use crate::node_state::{NodeState, RequestTicket};
 use crate::operation::{Operation, OperationCall, OperationTask, Scratch};
 use crate::reply_sender::ReplySender;
+use crate::sessions::next_caller;
 
 /// The limits of a batch: extents and bytes.
 pub const BATCH_EXTENTS: usize = 16;
@@ -33,6 +34,8 @@ pub struct RunningCall {
     pub shared: Arc<NodeState>,
     /// The client, and its number of the call.
     caller: (SpaceId, u64),
+    /// The number of the call at the disks, where calls take turns.
+    pub disk_caller: u64,
     pub work: ProcessWork,
     parameters: Bulk,
     pub operation: Arc<dyn Operation>,
@@ -97,6 +100,7 @@ impl RunningCall {
         Self {
             shared,
             caller,
+            disk_caller: next_caller(),
             timeline: work.is_traced.then(|| Timeline::new(threads)),
             work,
             parameters,
@@ -429,16 +433,15 @@ impl RunningCall {
         self.timeline.as_ref()
     }
 
-    /// Runs `work`, as a span of the thread if the call is traced.
-    pub fn timed<T>(
-        &self,
-        thread: impl FnOnce() -> String,
-        name: &str,
-        work: impl FnOnce() -> T,
-    ) -> T {
-        match &self.timeline {
-            Some(timeline) => timeline.time(thread, name, work),
-            None => work(),
+    /// Returns the time, if the call is traced.
+    pub fn now_if_traced(&self) -> u64 {
+        self.timeline.as_ref().map_or(0, |_| monotonic_ns())
+    }
+
+    /// Records an access to a disk that ends now as a span, if the call is traced.
+    pub fn note_disk_span(&self, disk: usize, name: &str, begin_ns: u64) {
+        if let Some(timeline) = &self.timeline {
+            timeline.add_disk_span(&self.shared.disks.disk(disk).name, name, begin_ns);
         }
     }
 

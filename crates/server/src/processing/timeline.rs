@@ -60,13 +60,13 @@ impl Timeline {
         std::mem::take(&mut *self.spans.lock())
     }
 
+    /// Records an access to a disk that ends now.
+    pub fn add_disk_span(&self, disk: &str, name: &str, begin_ns: u64) {
+        self.add(disk.to_owned(), name.to_owned(), begin_ns, monotonic_ns());
+    }
+
     /// Runs `work`, and records it as a span of a thread.
-    pub fn time<T>(
-        &self,
-        thread: impl FnOnce() -> String,
-        name: &str,
-        work: impl FnOnce() -> T,
-    ) -> T {
+    fn time<T>(&self, thread: impl FnOnce() -> String, name: &str, work: impl FnOnce() -> T) -> T {
         let begin_ns = monotonic_ns();
         let done = work();
         self.add(thread(), name.to_owned(), begin_ns, monotonic_ns());

@@ -4,10 +4,12 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pario_flow::Continuation;
-use pario_net::panic_text;
+use pario_net::{Bulk, panic_text};
+use pario_proto::Failure;
 
-use super::extent_scheduler::{ExtentBatch, ProcessCall};
-use super::scheduled_extent::{ScheduledExtent, stored};
+use super::cut::{CutResult, PieceToCut};
+use super::processing::{ExtentBatch, ProcessCall};
+use super::scheduled_extent::{FetchTask, OutputExtent, ScheduledExtent, stored};
 use crate::operation::{ExtentInput, ExtentOutput, Scratch};
 use crate::processing::{Awaited, RunningCall};
 
@@ -75,13 +77,37 @@ impl Compute {
             Ok(Some(Ok(ExtentOutput::Result(bytes)))) => {
                 running.add_result(number, Some(place), bytes)
             }
-            Ok(Some(Ok(output @ ExtentOutput::Extent { .. }))) => {
-                extent.output = Some(output.into())
+            Ok(Some(Ok(ExtentOutput::Extent { placement, header, body }))) => {
+                let pool = running.shared.disks.pool();
+                let output = OutputExtent::copy_of(pool, placement, &header, &body);
+                extent.output = Some(output.into());
             }
             Ok(Some(Ok(ExtentOutput::Nothing)) | None) => {}
             Ok(Some(Err(why))) => running.fail_at(Some(place), why),
             Err(panic) => running.fail_at(Some(place), panic_failure(panic.as_ref())),
         }
+    }
+
+    /// Cuts a neighbour from an extent of this node.
+    pub fn cut_neighbour(&mut self, fetch: FetchTask) -> FetchTask {
+        fetch.cut()
+    }
+
+    /// Cuts a piece of an extent for another node.
+    pub fn cut_piece(&mut self, piece: PieceToCut) -> CutResult {
+        let PieceToCut { task, extent } = piece;
+        let (call, number) = (task.call, task.number);
+        let wanted = &call.pieces[number].1;
+        let bytes = extent.and_then(|extent| {
+            let cut = call.operation.cut(&wanted.what, extent.as_ref().map(stored));
+            cut.map(Bulk::from).map_err(|why| Failure::Operation {
+                node: call.node.as_str().into(),
+                operation: call.name.as_str().into(),
+                place: Some(Box::new(wanted.place)),
+                why,
+            })
+        });
+        CutResult { number, bytes }
     }
 
     /// Merges the scratches of the compute threads when all extents are processed, and ends the

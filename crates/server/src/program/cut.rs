@@ -3,13 +3,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pario_flow::{OperationRef, PoolRef, Program, ThreadRef, Token};
+use pario_flow::{OperationRef, Program, Token, Window};
 use pario_net::Bulk;
 use pario_proto::{CutPiece, Failure, Grant, Reply, ReplyMessage};
+use pario_store::Extent;
 
-use super::extent_scheduler::ExtentScheduler;
+use super::compute::Compute;
 use super::plain_reply;
-use super::storage::Storage;
+use super::processing::{FETCHES_UNDER_WAY, ProcessThreads};
+use super::scheduler::Scheduler;
 use crate::operation::Operation;
 
 /// A request of another node.
@@ -21,8 +23,12 @@ pub struct CutRequest {
     pub grant: Grant,
     pub operation: Arc<dyn Operation>,
     pub name: String,
-    /// The pieces, each with its storage thread and the number of its disk.
-    pub pieces: Vec<(usize, usize, CutPiece)>,
+    /// The name of this node.
+    pub node: String,
+    /// The pieces, each with the number of its disk.
+    pub pieces: Vec<(usize, CutPiece)>,
+    /// The caller of the disks.
+    pub caller: u64,
 }
 
 /// One piece to cut.
@@ -30,6 +36,13 @@ pub struct CutRequest {
 pub struct CutTask {
     pub call: Arc<CutRequest>,
     pub number: usize,
+}
+
+/// A piece whose extent is read; the inner `None` says that the extent does not exist.
+#[derive(Clone)]
+pub struct PieceToCut {
+    pub task: CutTask,
+    pub extent: Result<Option<Extent>, Failure>,
 }
 
 /// One piece after the cut.
@@ -47,20 +60,24 @@ struct CutResults {
 
 impl Token for CutCall {}
 impl Token for CutTask {}
+impl Token for PieceToCut {}
 impl Token for CutResult {}
 impl Token for CutResults {}
 
 /// Adds the operation to the program.
 pub fn add_to(
     program: &mut Program,
-    scheduler: ThreadRef<ExtentScheduler>,
-    storage: PoolRef<Storage>,
+    threads: ProcessThreads,
 ) -> OperationRef<CutCall, ReplyMessage<Bulk>> {
+    let ProcessThreads { scheduler, compute, .. } = threads;
     program.operation("cut", |b| {
         b.on(scheduler)
+            .window(Window::fixed(FETCHES_UNDER_WAY))
             .split_indexed(CutCall::numbers, CutCall::task)
-            .on(storage.at(CutTask::thread))
-            .run(Storage::cut)
+            .run_async(Scheduler::read_piece)
+            .named("read")
+            .on(compute.any())
+            .run(Compute::cut_piece)
             .named("cut")
             .merge(scheduler, CutResults::empty, CutResults::add)
             .map(CutResults::into_reply)
@@ -74,12 +91,6 @@ impl CutCall {
 
     fn task(&self, number: u64) -> Option<CutTask> {
         Some(CutTask { call: self.0.clone(), number: usize::try_from(number).ok()? })
-    }
-}
-
-impl CutTask {
-    fn thread(&self) -> usize {
-        self.call.pieces[self.number].0
     }
 }
 

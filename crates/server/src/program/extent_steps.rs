@@ -1,69 +1,197 @@
-//! The steps of storage threads in the processing of extents.
+//! The steps of the scheduler in the processing of extents: each starts an access to a disk or to
+//! another node, and continues when it has ended.
 
-use pario_net::Bulk;
+use std::sync::Arc;
+
+use pario_flow::Continuation;
 use pario_proto::{ExtentPlacement, Failure, ProcessTarget, SubfileLocation};
-use pario_store::{ExtentFile, MAX_EXTENT_INDEX};
+use pario_store::{Extent, ExtentFile, MAX_EXTENT_INDEX};
 
-use super::cut::{CutResult, CutTask};
-use super::extent_scheduler::{OpenedSubfile, SubfileToOpen};
-use super::scheduled_extent::{ScheduledExtent, read_extent, stored};
-use super::storage::Storage;
+use super::cut::{CutTask, PieceToCut};
+use super::processing::{OpenedSubfile, SubfileToOpen};
+use super::scheduled_extent::{FetchTask, OutputExtent, ScheduledExtent};
+use super::scheduler::Scheduler;
+use crate::disk_access::DiskRequest;
 use crate::disks::NodeDisk;
-use crate::operation::ExtentOutput;
 use crate::processing::{OpenSubfile, RunningCall};
 
-impl Storage {
+impl Scheduler {
     /// Opens a subfile of a call, and lists its extents if the call processes all of them.
-    pub fn open_subfile(&mut self, subfile: SubfileToOpen) -> OpenedSubfile {
-        let SubfileToOpen { running, part, disk, .. } = subfile;
+    pub fn open_subfile(&mut self, subfile: SubfileToOpen, next: Continuation<OpenedSubfile>) {
+        let SubfileToOpen { running, part, disk } = subfile;
         if running.is_stopped() {
-            return OpenedSubfile(None);
+            return next.call(OpenedSubfile(None));
         }
-        let at = running.shared.disks.disk(disk);
-        match open(&running, at, part) {
-            Ok((file, runs)) => OpenedSubfile(Some(OpenSubfile { part, disk, file, runs })),
-            Err(failure) => {
-                running.fail(failure);
-                OpenedSubfile(None)
-            }
-        }
+        DiskRequest::new(&running.shared, disk, running.disk_caller, "open", 0).run(
+            move |queued| {
+                let opened = open(&running, running.shared.disks.disk(disk), part);
+                drop(queued);
+                next.call(match opened {
+                    Ok((file, runs)) => OpenedSubfile(Some(OpenSubfile { part, disk, file, runs })),
+                    Err(failure) => {
+                        running.fail(failure);
+                        OpenedSubfile(None)
+                    }
+                });
+            },
+        );
+    }
+
+    /// Reads an extent.
+    pub fn read_extent(
+        &mut self,
+        mut extent: ScheduledExtent,
+        next: Continuation<ScheduledExtent>,
+    ) {
+        let (running, part, place) = (extent.running.clone(), extent.part, extent.place);
+        start_read(&running, part, place.extent.0, move |read| {
+            extent.set_content(read);
+            next.call(extent);
+        });
+    }
+
+    /// Reads what an extent needs from a disk of this node: itself, or the extent of a neighbour.
+    pub fn fetch_from_disk(&mut self, mut fetch: FetchTask, next: Continuation<FetchTask>) {
+        let running = fetch.running().clone();
+        let Some((part, place)) = fetch.source() else { return next.call(fetch) };
+        start_read(&running, part, place.extent.0, move |read| {
+            fetch.set_read(read);
+            next.call(fetch);
+        });
+    }
+
+    /// Asks another node for a neighbour.
+    pub fn fetch_from_node(&mut self, fetch: FetchTask, next: Continuation<FetchTask>) {
+        fetch.fetch_from_node(move |fetch| next.call(fetch));
     }
 
     /// Writes an extent that a task has produced.
-    pub fn write_output(&mut self, mut extent: ScheduledExtent) -> ScheduledExtent {
-        let output = extent.output.take();
+    pub fn write_output(
+        &mut self,
+        mut extent: ScheduledExtent,
+        next: Continuation<ScheduledExtent>,
+    ) {
         let running = extent.running.clone();
-        if let Some(output) = output
-            && !running.is_stopped()
-            && let ExtentOutput::Extent { placement, header, body } = output.as_ref()
-            && let Err(failure) = write(&running, *placement, header, body)
-        {
-            running.fail(failure);
+        match extent.output.take().filter(|_| !running.is_stopped()) {
+            Some(output) => start_write(&running.clone(), &output, move |written| {
+                if let Err(failure) = written {
+                    running.fail(failure);
+                }
+                next.call(extent);
+            }),
+            None => next.call(extent),
         }
-        extent
     }
 
-    /// Cuts a piece of an extent for another node.
-    pub fn cut(&mut self, task: CutTask) -> CutResult {
-        let CutTask { call, number } = task;
-        let (_, disk, piece) = &call.pieces[number];
-        let disk = self.shared.disks.disk(*disk);
-        let cut = || {
-            let found = self.shared.extents(disk, &call.grant, piece.part)?;
-            let extent = match found.present() {
-                Some(file) => read_extent(disk, &file, piece.place)?,
-                None => None,
-            };
-            let bytes = call.operation.cut(&piece.what, extent.as_ref().map(stored));
-            bytes.map(Bulk::from).map_err(|why| Failure::Operation {
-                node: self.shared.name().into(),
-                operation: call.name.as_str().into(),
-                place: Some(Box::new(piece.place)),
-                why,
-            })
-        };
-        CutResult { number, bytes: cut() }
+    /// Reads the extent of a piece for another node.
+    pub fn read_piece(&mut self, task: CutTask, next: Continuation<PieceToCut>) {
+        let (disk, piece) = &task.call.pieces[task.number];
+        let (disk, part, shared) = (*disk, piece.part, self.shared.clone());
+        let queued = DiskRequest::new(&shared, disk, task.call.caller, "cut", 0);
+        let at = shared.disks.disk(disk);
+        if let Some(file) = at.open_extents(task.call.grant.file, part.subfile.0) {
+            return read_piece_from(queued, Some(&file), task, next);
+        }
+        queued.run(move |queued| {
+            match shared.extents(shared.disks.disk(disk), &task.call.grant, part) {
+                Ok(found) => read_piece_from(queued, found.present().as_ref(), task, next),
+                Err(failure) => {
+                    drop(queued);
+                    next.call(PieceToCut { task, extent: Err(failure) });
+                }
+            }
+        });
     }
+}
+
+/// Reads the extent of a piece from its subfile; `None` is a lazy one.
+fn read_piece_from(
+    queued: DiskRequest,
+    file: Option<&ExtentFile>,
+    task: CutTask,
+    next: Continuation<PieceToCut>,
+) {
+    let index = task.call.pieces[task.number].1.place.extent.0;
+    match file {
+        Some(file) => queued.read_extent(file, index, true, move |extent| {
+            next.call(PieceToCut { task, extent });
+        }),
+        None => next.call(PieceToCut { task, extent: Ok(None) }),
+    }
+}
+
+/// Starts to read an extent of an open subfile of a call. `then` gets the extent, or `None` if the
+/// call has stopped or the read has failed the call.
+fn start_read(
+    running: &Arc<RunningCall>,
+    part: usize,
+    index: u64,
+    then: impl FnOnce(Option<Option<Extent>>) + Send + 'static,
+) {
+    if running.is_stopped() {
+        return then(None);
+    }
+    let open = &running.parts()[part];
+    let Some(file) = &open.file else { return then(Some(None)) };
+    let (of, disk, begin_ns) = (running.clone(), open.disk, running.now_if_traced());
+    let queued = DiskRequest::new(&running.shared, disk, running.disk_caller, "process", 0);
+    queued.read_extent(file, index, true, move |read| {
+        of.note_disk_span(disk, "read", begin_ns);
+        then(match read {
+            Ok(found) => Some(found),
+            Err(failure) => {
+                of.fail(failure);
+                None
+            }
+        });
+    });
+}
+
+/// Starts to write an extent that a task has produced.
+fn start_write(
+    running: &Arc<RunningCall>,
+    output: &OutputExtent,
+    then: impl FnOnce(Result<(), Failure>) + Send + 'static,
+) {
+    let shared = &running.shared;
+    let place = output.placement;
+    let Some(ProcessTarget { grant, parts }) = &running.work.target else {
+        return then(Err(missing_target(running, place, "the caller has named no target file")));
+    };
+    let Some(part) = parts.get(place.subfile.0 as usize).copied() else {
+        return then(Err(missing_target(running, place, "the target file has no such subfile")));
+    };
+    let Ok(number) = shared.disks.number_of(part.disk) else {
+        let why =
+            "its subfile is on another node: give the target file the layout of the source file";
+        return then(Err(missing_target(running, place, why)));
+    };
+    let disk = shared.disks.disk(number);
+    let id = NodeDisk::subfile_id(grant.file, part);
+    let extent = match output.take().map_err(|error| disk.failure(error, id, "write an extent")) {
+        Ok(extent) => extent,
+        Err(failure) => return then(Err(failure)),
+    };
+    let (of, index, bytes) = (running.clone(), place.extent.0, extent.payload_bytes());
+    let begin_ns = running.now_if_traced();
+    let queued = DiskRequest::new(shared, number, running.disk_caller, "process", bytes);
+    let written = move |written: Result<(), Failure>| {
+        of.note_disk_span(number, "write", begin_ns);
+        if written.is_ok() {
+            of.note_written(bytes);
+        }
+        then(written);
+    };
+    if let Some(file) = disk.open_extents(grant.file, part.subfile.0) {
+        return queued.write_extent(&file, index, extent, written);
+    }
+    let (shared, grant) = (shared.clone(), grant.clone());
+    queued.run(move |queued| {
+        match shared.extents_or_create(shared.disks.disk(number), &grant, part) {
+            Ok(file) => queued.write_extent(&file, index, extent, written),
+            Err(failure) => written(Err(failure)),
+        }
+    });
 }
 
 /// Consecutive extents: the first one, and their number.
@@ -92,57 +220,11 @@ fn open(
     Ok((Some(file), runs))
 }
 
-fn write(
-    running: &RunningCall,
-    place: ExtentPlacement,
-    header: &[u8],
-    body: &[u8],
-) -> Result<(), Failure> {
-    let shared = &running.shared;
-    let Some(ProcessTarget { grant, parts }) = &running.work.target else {
-        return Err(missing_target(running, place, "the caller has named no target file"));
-    };
-    let Some(part) = parts.get(place.subfile.0 as usize) else {
-        return Err(missing_target(running, place, "the target file has no such subfile"));
-    };
-    let Ok(number) = shared.disks.number_of(part.disk) else {
-        let why =
-            "its subfile is on another node: give the target file the layout of the source file";
-        return Err(missing_target(running, place, why));
-    };
-    let disk = shared.disks.disk(number);
-    running.timed(
-        || disk.name.clone(),
-        "write",
-        || {
-            let file = shared.extents_or_create(disk, grant, *part)?;
-            let written = file.write(place.extent.0, header, body);
-            written.map_err(|error| disk.failure(error, file.id(), "write an extent"))
-        },
-    )?;
-    let bytes = (header.len() + body.len()) as u64;
-    disk.load.written(bytes);
-    running.note_written(bytes);
-    Ok(())
-}
-
 fn missing_target(running: &RunningCall, place: ExtentPlacement, why: &str) -> Failure {
     Failure::Operation {
         node: running.shared.name().into(),
         operation: running.work.operation.as_str().into(),
         place: Some(Box::new(place)),
         why: format!("it has produced an extent, but {why}"),
-    }
-}
-
-impl ScheduledExtent {
-    /// Returns the storage thread of the disk to which the output is written.
-    pub fn target_thread(&self) -> usize {
-        let Some(ExtentOutput::Extent { placement, .. }) = self.output.as_deref() else { return 0 };
-        let target = self.running.work.target.as_ref();
-        let part = target.and_then(|target| target.parts.get(placement.subfile.0 as usize));
-        let shared = &self.running.shared;
-        let number = part.and_then(|part| shared.disks.number_of(part.disk).ok());
-        number.map_or(0, |number| shared.storage_threads.first_of(number))
     }
 }

@@ -1,49 +1,42 @@
 //! The node as a dataflow program: its threads and its operations.
 
-mod compaction;
 mod compute;
 mod cut;
-mod extent_scheduler;
-mod extent_storage;
+mod extent_steps;
 mod file_creation;
 mod grant_renewal;
 mod interface;
 mod layout_change;
-mod node_proxy;
 mod node_task;
-mod reader;
+mod processing;
 mod scheduled_extent;
-mod storage;
-mod subfile_worker;
+mod scheduler;
+mod subfile_tasks;
 
 use std::sync::Arc;
 
-use pario_flow::{OperationRef, Program, RunningProgram, Token};
+use pario_flow::{OperationRef, Program, RunningProgram, Token, Window};
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    DiskId, ExtentPlacement, Failure, FileId, FileRecord, Grant, Identity, KnownFile,
-    NamespaceRequest, ReplyMessage, Request, Revocation, SubfileLocation,
+    Failure, FileId, FileRecord, Identity, KnownFile, NamespaceRequest, ReplyMessage, Revocation,
 };
 
 pub use cut::{CutCall, CutRequest};
-pub use extent_scheduler::ProcessCall;
 pub use interface::Interface;
-pub use node_proxy::NodeProxy;
 pub use node_task::{AssignedTask, NodeTask, TaskOutcome};
-pub use storage::Storage;
-pub use subfile_worker::{SubfileTask, SubfileTaskResults, SubfileTasks, SubfileWorker};
+pub use processing::ProcessCall;
 
 use compute::Compute;
-use extent_scheduler::{ExtentScheduler, ProcessThreads};
-use reader::{READERS_PER_DISK, Reader};
+use processing::ProcessThreads;
+use scheduler::Scheduler;
+use subfile_tasks::{SubfileTaskResults, SubfileTasks};
 
 use crate::disks::QUEUE_LIMIT;
 use crate::error::NodeError;
 use crate::node_state::NodeState;
-use crate::storage_threads::QueuedRequest;
 
-/// The limit of calls under way, besides those in the queues of the disks. The dispatcher waits
-/// while the limit is reached.
+/// The limit of calls under way, besides those that wait for the disks. The dispatcher waits while the
+/// limit is reached.
 const CALLS_LIMIT: usize = 4096;
 
 /// Batches of extents of one call under way; more if there are many disks or processors.
@@ -52,8 +45,6 @@ const BATCHES_UNDER_WAY: usize = 32;
 /// The operations of a node.
 #[derive(Clone, Copy)]
 pub struct Operations {
-    /// Reads or changes the bytes or extents of a subfile.
-    pub data: OperationRef<DataCall, ReplyMessage<Bulk>>,
     /// Serves a namespace request, except changes of rights.
     pub namespace: OperationRef<NamespaceCall, ReplyMessage<Bulk>>,
     /// Changes rights, and revokes older grants on all nodes.
@@ -62,62 +53,12 @@ pub struct Operations {
     pub purge: OperationRef<Vec<FileRecord>, Purged>,
     /// Writes what the namespace says of files into their descriptions on all nodes.
     pub describe: OperationRef<Vec<KnownFile>, Described>,
-    /// Like `data`, for a subfile of which this node does not know whether it exists.
-    pub find_data: OperationRef<DataCall, ReplyMessage<Bulk>>,
     /// Performs a task on this node, for a client or another node.
     pub perform_task: OperationRef<NodeTask, ReplyMessage<Bulk>>,
     /// Processes the extents of a file.
     pub process: OperationRef<ProcessCall, ProcessCall>,
     /// Cuts pieces of extents for another node.
     pub cut: OperationRef<CutCall, ReplyMessage<Bulk>>,
-}
-
-/// A request on a subfile of this node.
-#[derive(Clone, Debug)]
-pub struct DataCall {
-    /// The storage thread.
-    pub thread: usize,
-    /// The place in the queue of that thread, if the request goes there.
-    pub queued: Option<Arc<QueuedRequest>>,
-    /// The number of the disk.
-    pub disk: usize,
-    /// The request.
-    pub request: Request,
-    /// The bytes that came with it.
-    pub data: Vec<Bulk>,
-    /// The failure of an earlier lookup of the subfile.
-    pub failure: Option<Failure>,
-}
-
-impl Token for DataCall {}
-
-impl DataCall {
-    /// Returns the grant and the subfile of the request.
-    pub fn subfile(&self) -> Option<(&Grant, SubfileLocation)> {
-        let of = |disk: &DiskId, place: &ExtentPlacement| SubfileLocation {
-            disk: *disk,
-            subfile: place.subfile,
-        };
-        Some(match &self.request {
-            Request::Read { grant, part, .. }
-            | Request::Write { grant, part, .. }
-            | Request::Resize { grant, part, .. }
-            | Request::Grow { grant, part, .. }
-            | Request::SetModified { grant, part, .. }
-            | Request::Compact { grant, part, .. }
-            | Request::Sync { grant, part } => (grant, *part),
-            Request::ReadExtent { grant, disk, place }
-            | Request::WriteExtent { grant, disk, place }
-            | Request::DeleteExtent { grant, disk, place } => (grant, of(disk, place)),
-            Request::ListExtents { grant, disk, from, .. } => (grant, of(disk, from)),
-            _ => return None,
-        })
-    }
-
-    /// Returns the number of bytes that came with the request.
-    pub fn bytes(&self) -> u64 {
-        self.data.iter().map(|segment| segment.len() as u64).sum()
-    }
 }
 
 /// A namespace request.
@@ -177,55 +118,44 @@ pub fn launch(shared: &Arc<NodeState>) -> Result<(RunningProgram, Operations), N
     let state = shared.clone();
     let interface = program.thread("Interface", move || Interface::new(state.clone()));
     let state = shared.clone();
-    let proxies = program.pool("NodeProxy", nodes, move |node| NodeProxy::new(state.clone(), node));
-    let state = shared.clone();
-    let storage = program
-        .pool("Storage", shared.storage_threads.count(), move |_| Storage::new(state.clone()));
-    let state = shared.clone();
-    let subfile_worker = program.pool("SubfileWorker", config.disks.len().max(1), move |_| {
-        SubfileWorker::new(state.clone())
-    });
-    let compute_threads = config.compute_threads.max(1);
+    let scheduler = program.thread("Scheduler", move || Scheduler::new(state.clone()));
+    let (compute_threads, disks) = (config.compute_threads.max(1), config.disks.len().max(1));
     let compute = program.pool("Compute", compute_threads, Compute::new);
-    let scheduler = program.thread("ExtentScheduler", || ExtentScheduler);
 
-    let data = program.operation("data", |b| {
-        b.on(storage.at(|call: &DataCall| call.thread)).run(Storage::serve).named("serve")
-    });
     let namespace = program
         .operation("namespace", |b| b.on(interface).run_async(Interface::serve).named("serve"));
     let state = shared.clone();
     let subfile_tasks = program.operation("subfile tasks", |b| {
-        b.on(proxies.thread(me))
+        b.on(scheduler)
             .map(move |task: NodeTask| {
                 if let NodeTask::Remove { files, epoch } = &task {
                     state.revoke_removed(files, *epoch);
                 }
                 SubfileTasks::of(&task, &state.disks)
             })
+            .window(Window::fixed(disks))
             .split_indexed(SubfileTasks::numbers, SubfileTasks::task)
-            .on(subfile_worker.at(|task: &SubfileTask| task.disk))
-            .run(SubfileWorker::perform)
+            .run_async(Scheduler::perform_subfile_task)
             .named("perform")
-            .merge(proxies.thread(me), SubfileTasks::initial_results, SubfileTaskResults::add)
+            .merge(scheduler, SubfileTasks::initial_results, SubfileTaskResults::add)
             .map(SubfileTaskResults::into_reply)
     });
     let perform_task = program.operation("perform task", |b| {
-        b.on(proxies.thread(me)).if_else(
+        b.on(scheduler).if_else(
             NodeTask::is_for_disks,
             |b| b.call(subfile_tasks),
-            |b| b.run(NodeProxy::perform).named("perform"),
+            |b| b.run(Scheduler::perform).named("perform"),
         )
     });
     let assign_task = program.operation("assign task", |b| {
-        b.on(proxies.at(|assigned: &AssignedTask| assigned.node)).if_else(
+        b.on(scheduler).if_else(
             move |assigned: &AssignedTask| assigned.node == me,
             |b| {
                 b.map(|assigned| assigned.task)
                     .call(perform_task)
                     .map(move |answer| TaskOutcome { node: me, result: answer.result.map(|_| ()) })
             },
-            |b| b.run_async(NodeProxy::ask_node).named("ask"),
+            |b| b.run_async(Scheduler::ask_node).named("ask"),
         )
     });
     let set_rights = program.operation("set rights", |b| {
@@ -260,14 +190,6 @@ pub fn launch(shared: &Arc<NodeState>) -> Result<(RunningProgram, Operations), N
                 Purged::note,
             )
     });
-    let find_data = program.operation("find data", |b| {
-        b.on(subfile_worker.at(|call: &DataCall| call.disk))
-            .run(SubfileWorker::find_subfile)
-            .named("find")
-            .on(storage.at(|call: &DataCall| call.thread))
-            .run(Storage::serve)
-            .named("serve")
-    });
     let state = shared.clone();
     let describe = program.operation("describe", |b| {
         b.on(interface)
@@ -279,25 +201,11 @@ pub fn launch(shared: &Arc<NodeState>) -> Result<(RunningProgram, Operations), N
             .merge(interface, |_| Described { failed: Vec::new() }, Described::note)
     });
     let window = BATCHES_UNDER_WAY.max(4 * (config.disks.len() + compute_threads));
-    let readers = program.pool("Reader", READERS_PER_DISK * config.disks.len().max(1), |_| Reader);
-    let threads = ProcessThreads { scheduler, storage, readers, compute, window };
-    let process = extent_scheduler::add_to(&mut program, threads);
-    let cut = cut::add_to(&mut program, scheduler, storage);
+    let threads = ProcessThreads { scheduler, compute, window, disks };
+    let process = processing::add_to(&mut program, threads);
+    let cut = cut::add_to(&mut program, threads);
     let run = program.launch(None).map_err(|error| NodeError::Other(error.to_string()))?;
-    Ok((
-        run,
-        Operations {
-            data,
-            namespace,
-            set_rights,
-            purge,
-            describe,
-            find_data,
-            perform_task,
-            process,
-            cut,
-        },
-    ))
+    Ok((run, Operations { namespace, set_rights, purge, describe, perform_task, process, cut }))
 }
 
 impl RightsChange {

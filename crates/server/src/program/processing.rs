@@ -1,25 +1,20 @@
-//! The extent scheduler: the operation that processes the extents of a file. It reads some extents
-//! while it computes others and sends results.
+//! The operation that processes the extents of a file. It reads some extents while it computes others
+//! and sends results.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use pario_flow::{Continuation, OperationRef, PoolRef, Program, ThreadRef, Token, Window};
+use pario_flow::{OperationRef, PoolRef, Program, ThreadRef, Token, Window};
 use pario_net::clock::monotonic_ns;
 use pario_proto::SubfileLocation;
 
 use super::compute::Compute;
-use super::reader::Reader;
 use super::scheduled_extent::{FetchTask, ScheduledExtent};
-use super::storage::Storage;
+use super::scheduler::Scheduler;
 use crate::processing::{BATCH_EXTENTS, ExtentQueue, OpenSubfile, RunningCall};
 
 /// Concurrent fetches of neighbours for one extent: enough for all around a tile.
-const FETCHES_UNDER_WAY: usize = 32;
-
-/// The thread that schedules the extents of all calls and merges their results. It never waits for
-/// a disk, and computes nothing.
-pub struct ExtentScheduler;
+pub const FETCHES_UNDER_WAY: usize = 32;
 
 /// A call.
 #[derive(Clone)]
@@ -31,7 +26,6 @@ pub struct SubfileToOpen {
     pub running: Arc<RunningCall>,
     pub part: SubfileLocation,
     pub disk: usize,
-    pub thread: usize,
 }
 
 /// An opened subfile; `None` if it cannot be opened.
@@ -74,29 +68,29 @@ impl Token for ExtentBatch {}
 /// The threads that take part in processing.
 #[derive(Clone, Copy)]
 pub struct ProcessThreads {
-    pub scheduler: ThreadRef<ExtentScheduler>,
-    pub storage: PoolRef<Storage>,
-    pub readers: PoolRef<Reader>,
+    pub scheduler: ThreadRef<Scheduler>,
     pub compute: PoolRef<Compute>,
     /// The limit of batches of a call under way.
     pub window: usize,
+    /// The number of disks.
+    pub disks: usize,
 }
 
 /// Adds the operation to the program.
 ///
-/// Its windows are fixed. An automatic window is the smallest that keeps *one* thread busy; here
-/// each disk has a thread, and all of them should be busy. Concurrent calls also delay each other,
-/// which an automatic window would take for too many tokens and shrink.
+/// Its windows are fixed. An automatic window is the smallest that keeps *one* thread busy; here all
+/// disks should be busy. Concurrent calls also delay each other, which an automatic window would
+/// take for too many tokens and shrink.
 pub fn add_to(
     program: &mut Program,
     threads: ProcessThreads,
 ) -> OperationRef<ProcessCall, ProcessCall> {
-    let ProcessThreads { scheduler, storage, readers, compute, window } = threads;
+    let ProcessThreads { scheduler, compute, window, disks } = threads;
     let open = program.operation("open subfiles", |b| {
         b.on(scheduler)
+            .window(Window::fixed(disks))
             .split_indexed(ProcessCall::numbers, ProcessCall::subfile_to_open)
-            .on(storage.at(|subfile: &SubfileToOpen| subfile.thread))
-            .run(Storage::open_subfile)
+            .run_async(Scheduler::open_subfile)
             .named("open")
             .merge(scheduler, OpenedSubfiles::empty, OpenedSubfiles::add)
             .map(OpenedSubfiles::into_call)
@@ -108,10 +102,13 @@ pub fn add_to(
             .if_else(
                 FetchTask::is_here,
                 |b| {
-                    let read = |_: &mut Reader, fetch: FetchTask| fetch.read();
-                    b.on(readers.at(FetchTask::reader)).run(read).named("read")
+                    b.run_async(Scheduler::fetch_from_disk)
+                        .named("read")
+                        .when(FetchTask::is_uncut, |b| {
+                            b.on(compute.any()).run(Compute::cut_neighbour).named("cut")
+                        })
                 },
-                |b| b.on(scheduler).run_async(ExtentScheduler::fetch_from_node).named("ask"),
+                |b| b.run_async(Scheduler::fetch_from_node).named("ask"),
             )
             .merge(scheduler, Clone::clone, ScheduledExtent::add_fetched)
     });
@@ -120,8 +117,7 @@ pub fn add_to(
             .window(Window::fixed(BATCH_EXTENTS))
             .split_indexed(ExtentBatch::numbers, ExtentBatch::extent)
             .when(ScheduledExtent::lacks_only_itself, |b| {
-                b.on(readers.at(ScheduledExtent::reader))
-                    .run(Reader::fetch)
+                b.run_async(Scheduler::read_extent)
                     .named("read")
                     .on(compute.any())
                     .run_async(Compute::process_fetched)
@@ -131,9 +127,7 @@ pub fn add_to(
                 b.call(fetch).on(compute.any()).run_async(Compute::process_fetched).named("process")
             })
             .when(ScheduledExtent::has_output, |b| {
-                b.on(storage.at(ScheduledExtent::target_thread))
-                    .run(Storage::write_output)
-                    .named("write")
+                b.on(scheduler).run_async(Scheduler::write_output).named("write")
             })
             .merge(scheduler, Clone::clone, |batch: &mut ExtentBatch, _: ScheduledExtent| {
                 batch.running.note_done();
@@ -163,13 +157,6 @@ pub fn add_to(
     })
 }
 
-impl ExtentScheduler {
-    /// Asks another node for a neighbour.
-    fn fetch_from_node(&mut self, fetch: FetchTask, next: Continuation<FetchTask>) {
-        fetch.fetch_from_node(move |fetch| next.call(fetch));
-    }
-}
-
 impl ProcessCall {
     /// Returns the numbers of the subfiles to open.
     fn numbers(&self) -> Range<u64> {
@@ -184,8 +171,7 @@ impl ProcessCall {
         let running = self.0.clone();
         let part = *running.work.parts.get(usize::try_from(number).ok()?)?;
         let disk = running.shared.disks.number_of(part.disk).ok()?;
-        let thread = running.shared.storage_threads.first_of(disk);
-        Some(SubfileToOpen { running, part, disk, thread })
+        Some(SubfileToOpen { running, part, disk })
     }
 }
 

@@ -11,12 +11,10 @@ use pario_proto::{
     CutPiece, ExtentPlacement, Failure, ProcessRequest, Reply, ReplyMessage, Request,
     SubfileLocation,
 };
-use pario_store::{Extent, ExtentFile, ExtentPeek};
+use pario_store::{BufferPool, Extent, ExtentBuffer, ExtentPeek, StoreError};
 use parking_lot::Mutex;
 
-use super::reader::reader_of;
-use crate::disks::NodeDisk;
-use crate::operation::{ExtentBytes, ExtentOutput, NeighbourRequest};
+use crate::operation::{ExtentBytes, NeighbourRequest};
 use crate::processing::{Awaited, OpenSubfile, RunningCall};
 
 /// A scheduled extent.
@@ -30,10 +28,16 @@ pub struct ScheduledExtent {
     pub content: Option<Option<Extent>>,
     /// The neighbours that the task needs, if any.
     neighbours: Option<Arc<NeighbourSet>>,
-    /// The output of the task, if it must be written.
-    pub output: Option<Arc<ExtentOutput>>,
+    /// The extent that the task has produced, if it must be written.
+    pub output: Option<Arc<OutputExtent>>,
     /// When the last fetch ended, if the call is traced.
     ready_ns: u64,
+}
+
+/// An extent that a task has produced, in memory from which the disk can take it.
+pub struct OutputExtent {
+    pub placement: ExtentPlacement,
+    extent: Mutex<Option<Result<ExtentBuffer, StoreError>>>,
 }
 
 /// Pieces of other extents that a task needs with one extent.
@@ -58,6 +62,9 @@ pub struct FetchTask {
     neighbour: Option<NeighbourSlot>,
     /// The number of the subfile among the open ones, if it is on this node.
     part: Option<usize>,
+    /// The extent of the neighbour, until the neighbour is cut from it; the inner `None` says that
+    /// it does not exist.
+    read: Option<Option<Extent>>,
 }
 
 impl Token for ScheduledExtent {}
@@ -116,11 +123,6 @@ impl ScheduledExtent {
         self.output.is_some() && !self.running.is_stopped()
     }
 
-    /// Returns the reader of the extent.
-    pub fn reader(&self) -> usize {
-        reader_of(self.running.parts()[self.part].disk, self.place)
-    }
-
     /// Returns the numbers of possible fetches: 0 for the extent itself, then the neighbours.
     pub fn fetch_numbers(&self) -> Range<u64> {
         0..self.neighbours.as_ref().map_or(0, |set| set.wanted.len()) as u64 + 1
@@ -135,7 +137,7 @@ impl ScheduledExtent {
             None => (self.content.is_some(), self.place),
         };
         let part = self.running.part_of(place);
-        (!is_there).then(|| FetchTask { extent: self.clone(), neighbour, part })
+        (!is_there).then(|| FetchTask { extent: self.clone(), neighbour, part, read: None })
     }
 
     /// Takes the result of a fetch.
@@ -157,15 +159,12 @@ impl ScheduledExtent {
         self.ready_ns = self.running.timeline().map_or(0, |_| monotonic_ns());
     }
 
-    /// Reads the extent itself.
-    pub fn read(&mut self) {
-        match read(&self.running, self.part, self.place) {
-            Ok(extent) => {
-                self.running.note_found(extent.as_ref().map(len_of), false);
-                self.content = Some(extent);
-                self.note_ready();
-            }
-            Err(failure) => self.running.fail(failure),
+    /// Sets the extent that was read; `None` if the read has failed.
+    pub fn set_content(&mut self, read: Option<Option<Extent>>) {
+        if let Some(found) = read {
+            self.running.note_found(found.as_ref().map(len_of), false);
+            self.content = Some(found);
+            self.note_ready();
         }
     }
 
@@ -173,6 +172,27 @@ impl ScheduledExtent {
     pub fn neighbours(&self) -> Vec<Bulk> {
         let set = self.neighbours.as_ref();
         set.map_or_else(Vec::new, |set| set.fetched.lock().iter().flatten().cloned().collect())
+    }
+}
+
+impl OutputExtent {
+    /// Copies an extent that a task has produced.
+    pub fn copy_of(
+        pool: &BufferPool,
+        placement: ExtentPlacement,
+        header: &[u8],
+        body: &[u8],
+    ) -> Self {
+        let extent = Mutex::new(Some(ExtentBuffer::copy_of(pool, header, body)));
+        Self { placement, extent }
+    }
+
+    /// Takes the extent, once; fails if it is too long.
+    pub fn take(&self) -> Result<ExtentBuffer, StoreError> {
+        let Some(extent) = self.extent.lock().take() else {
+            unreachable!("an output is written once")
+        };
+        extent
     }
 }
 
@@ -196,29 +216,35 @@ impl FetchTask {
         self.part.is_some()
     }
 
-    /// Returns the reader for the fetch.
-    pub fn reader(&self) -> usize {
-        let place = self
-            .neighbour
-            .as_ref()
-            .map_or(self.extent.place, |neighbour| neighbour.wanted().placement);
-        self.part.map_or(0, |part| reader_of(self.extent.running.parts()[part].disk, place))
+    /// Returns the call.
+    pub fn running(&self) -> &Arc<RunningCall> {
+        &self.extent.running
     }
 
-    /// Fetches from a disk of this node.
-    pub fn read(mut self) -> Self {
-        let running = self.extent.running.clone();
-        if running.is_stopped() {
-            return self;
+    /// Returns the open subfile and the placement of the extent to read, if it is on this node.
+    pub fn source(&self) -> Option<(usize, ExtentPlacement)> {
+        let neighbour = self.neighbour.as_ref();
+        let place = neighbour.map_or(self.extent.place, |neighbour| neighbour.wanted().placement);
+        Some((self.part?, place))
+    }
+
+    /// Sets the extent that was read; `None` if the read has failed.
+    pub fn set_read(&mut self, read: Option<Option<Extent>>) {
+        match self.neighbour {
+            Some(_) => self.read = read,
+            None => self.extent.set_content(read),
         }
-        match (&self.neighbour, self.part) {
-            (Some(neighbour), Some(part)) => {
-                match read(&running, part, neighbour.wanted().placement) {
-                    Ok(extent) => neighbour.set(cut(&running, neighbour.wanted(), extent.as_ref())),
-                    Err(failure) => running.fail(failure),
-                }
-            }
-            _ => self.extent.read(),
+    }
+
+    /// Returns whether a neighbour must be cut from the extent that was read.
+    pub fn is_uncut(&self) -> bool {
+        self.read.is_some()
+    }
+
+    /// Cuts the neighbour from the extent that was read.
+    pub fn cut(mut self) -> Self {
+        if let (Some(neighbour), Some(found)) = (&self.neighbour, self.read.take()) {
+            neighbour.set(cut(&self.extent.running, neighbour.wanted(), found.as_ref()));
         }
         self
     }
@@ -296,31 +322,6 @@ fn cached_extent(open: &OpenSubfile, place: ExtentPlacement) -> Option<Option<Ex
         Ok(ExtentPeek::Absent) => Some(None),
         Ok(ExtentPeek::Unknown) | Err(_) => None,
     }
-}
-
-fn read(
-    running: &RunningCall,
-    part: usize,
-    place: ExtentPlacement,
-) -> Result<Option<Extent>, Failure> {
-    let open = &running.parts()[part];
-    let Some(file) = &open.file else { return Ok(None) };
-    let disk = running.shared.disks.disk(open.disk);
-    running.timed(|| disk.name.clone(), "read", || read_extent(disk, file, place))
-}
-
-/// Reads an extent from its disk.
-pub fn read_extent(
-    disk: &NodeDisk,
-    file: &ExtentFile,
-    place: ExtentPlacement,
-) -> Result<Option<Extent>, Failure> {
-    let read = file.read_prefetching_index(place.extent.0);
-    let found = read.map_err(|error| disk.failure(error, file.id(), "read an extent"))?;
-    if let Some(extent) = &found {
-        disk.load.read(len_of(extent));
-    }
-    Ok(found)
 }
 
 /// Returns the piece of an extent that a task needs.

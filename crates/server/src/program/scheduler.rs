@@ -1,5 +1,5 @@
-//! Node proxies, one for each node of the cluster: each passes tasks to its node. A proxy never
-//! waits: another node replies later, and subfile workers perform the tasks for disks of this node.
+//! The scheduler of a node: it passes tasks to nodes and to disks, and extents to the disks and the
+//! compute threads. It never waits: disks and other nodes reply later, and computes nothing.
 
 use std::sync::Arc;
 
@@ -7,24 +7,41 @@ use pario_flow::Continuation;
 use pario_net::Bulk;
 use pario_proto::{Failure, PeerRequest, Reply, ReplyMessage, Request};
 
+use super::subfile_tasks::{SubfileTask, SubfileTaskResult};
 use super::{AssignedTask, NodeTask, TaskOutcome, plain_reply};
+use crate::disk_access::DiskRequest;
 use crate::node_state::NodeState;
+use crate::sessions::NODE_CALLER;
 
-/// A node proxy.
-pub struct NodeProxy {
-    shared: Arc<NodeState>,
-    node: usize,
+/// The scheduler.
+pub struct Scheduler {
+    pub shared: Arc<NodeState>,
 }
 
-impl NodeProxy {
-    /// Creates the proxy of a node.
-    pub fn new(shared: Arc<NodeState>, node: usize) -> Self {
-        Self { shared, node }
+impl Scheduler {
+    /// Creates the scheduler of a node.
+    pub fn new(shared: Arc<NodeState>) -> Self {
+        Self { shared }
+    }
+
+    /// Has a task performed in the lane of its disk.
+    pub fn perform_subfile_task(
+        &mut self,
+        task: SubfileTask,
+        next: Continuation<SubfileTaskResult>,
+    ) {
+        let shared = self.shared.clone();
+        let queued = DiskRequest::new(&shared, task.disk, NODE_CALLER, task.kind(), 0);
+        queued.run(move |queued| {
+            let result = task.perform(&shared);
+            drop((queued, shared));
+            next.call(result);
+        });
     }
 
     /// Sends a task to another node.
     pub fn ask_node(&mut self, assigned: AssignedTask, next: Continuation<TaskOutcome>) {
-        let node = self.node;
+        let node = assigned.node;
         let request = match assigned.task {
             NodeTask::Remove { files, epoch } => PeerRequest::RemoveSubfiles { files, epoch },
             NodeTask::Describe { files } => PeerRequest::Describe { files },

@@ -1,7 +1,5 @@
-//! Subfile workers, one per disk: each creates, measures, describes, syncs and removes subfiles of
-//! its disk. So a disk that does not answer delays only its own tasks.
-
-use std::sync::Arc;
+//! Tasks on the subfiles of one disk: creating, measuring, describing, syncing and removing them. They
+//! run in the lane of the disk, so that a disk that does not answer delays only its own tasks.
 
 use pario_flow::Token;
 use pario_net::Bulk;
@@ -9,17 +7,12 @@ use pario_proto::{
     Failure, FileId, Grant, KnownFile, Reply, ReplyMessage, SubfileLocation, SubfileMeasure,
 };
 
-use super::{DataCall, NodeTask, plain_reply};
+use super::{NodeTask, plain_reply};
 use crate::disks::{NodeDisk, NodeDisks};
 use crate::lazy_subfiles::SubfileLookup;
 use crate::node_state::NodeState;
 
-/// A subfile worker.
-pub struct SubfileWorker {
-    shared: Arc<NodeState>,
-}
-
-/// The tasks of the subfile workers for one request.
+/// The tasks of the disks for one request.
 #[derive(Clone, Debug)]
 pub struct SubfileTasks {
     tasks: Vec<SubfileTask>,
@@ -27,13 +20,13 @@ pub struct SubfileTasks {
     measured: Option<usize>,
     /// For each subfile to sync: whether it exists, `false` at first. `None` for other requests.
     synced: Option<Vec<Result<bool, Failure>>>,
-    /// A failure that concerns no worker.
+    /// A failure that concerns no disk.
     failure: Option<Failure>,
 }
 
 impl Token for SubfileTasks {}
 
-/// The task of one subfile worker.
+/// The task of one disk.
 #[derive(Clone, Debug)]
 pub struct SubfileTask {
     /// The number of its disk.
@@ -81,7 +74,7 @@ pub struct SubfileTaskResults {
 impl Token for SubfileTaskResults {}
 
 impl SubfileTasks {
-    /// Returns the tasks of the workers for a task of the node.
+    /// Returns the tasks of the disks for a task of the node.
     pub fn of(task: &NodeTask, disks: &NodeDisks) -> Self {
         let (mut tasks, mut failure, mut synced) = (Vec::new(), None, None);
         let measured = match task {
@@ -179,7 +172,7 @@ impl SubfileTasks {
     }
 }
 
-/// Returns the action of a disk's worker, which `none` creates.
+/// Returns the action of a disk, which `none` creates.
 fn action_of(
     tasks: &mut Vec<SubfileTask>,
     disk: usize,
@@ -225,18 +218,24 @@ impl SubfileTaskResults {
     }
 }
 
-impl SubfileWorker {
-    /// Creates a worker of a node.
-    pub fn new(shared: Arc<NodeState>) -> Self {
-        Self { shared }
+impl SubfileTask {
+    /// Returns what the task does, for the status.
+    pub fn kind(&self) -> &'static str {
+        match &self.action {
+            SubfileAction::Remove(_) => "remove",
+            SubfileAction::Describe(_) => "describe",
+            SubfileAction::Create(_) => "create",
+            SubfileAction::Measure { .. } => "measure",
+            SubfileAction::Sync(_) => "sync",
+        }
     }
 
-    /// Performs a task.
-    pub fn perform(&mut self, task: SubfileTask) -> SubfileTaskResult {
-        let disk = self.shared.disks.disk(task.disk);
-        SubfileTaskResult::Measured(match task.action {
+    /// Performs the task, which may wait for the disk.
+    pub fn perform(self, shared: &NodeState) -> SubfileTaskResult {
+        let disk = shared.disks.disk(self.disk);
+        SubfileTaskResult::Measured(match self.action {
             SubfileAction::Sync(subfiles) => {
-                return SubfileTaskResult::Synced(self.sync(disk, subfiles));
+                return SubfileTaskResult::Synced(sync(shared, disk, subfiles));
             }
             SubfileAction::Remove(subfiles) => disk.remove_many(&subfiles).map(|()| Vec::new()),
             SubfileAction::Describe(subfiles) => subfiles
@@ -245,13 +244,11 @@ impl SubfileWorker {
                 .map(|()| Vec::new()),
             SubfileAction::Create(subfiles) => subfiles
                 .into_iter()
-                .try_for_each(|(grant, part)| {
-                    self.shared.flat_or_create(disk, &grant, part).map(|_| ())
-                })
+                .try_for_each(|(grant, part)| shared.flat_or_create(disk, &grant, part).map(|_| ()))
                 .map(|()| Vec::new()),
             SubfileAction::Measure { subfiles, is_strict } => subfiles
                 .into_iter()
-                .map(|(file, grant, part)| match self.measure(disk, &grant, part) {
+                .map(|(file, grant, part)| match measure(shared, disk, &grant, part) {
                     Err(Failure::SubfileMissing { .. }) if !is_strict => {
                         Ok((file, absent_measure(part)))
                     }
@@ -260,81 +257,64 @@ impl SubfileWorker {
                 .collect(),
         })
     }
+}
 
-    /// Finds out whether the subfile of a request exists or may be created, so that the storage
-    /// thread need not ask the interface node.
-    pub fn find_subfile(&mut self, mut call: DataCall) -> DataCall {
-        let disk = self.shared.disks.disk(call.disk);
-        let Some((grant, part)) = call.subfile() else { return call };
-        if disk.is_known(grant.file, part.subfile.0) {
-            return call;
-        }
-        let found = if disk.has_extents(grant.file, part.subfile.0) {
-            self.shared.extents(disk, grant, part).map(|_| ())
-        } else {
-            self.shared.flat(disk, grant, part).map(|_| ())
-        };
-        call.failure = found.err();
-        call
-    }
-
-    /// Syncs subfiles. Returns for each whether it exists.
-    fn sync(
-        &self,
-        disk: &NodeDisk,
-        subfiles: Vec<(usize, Grant, SubfileLocation)>,
-    ) -> Vec<(usize, Result<bool, Failure>)> {
-        let mut done = Vec::with_capacity(subfiles.len());
-        let (mut numbers, mut flats) = (Vec::new(), Vec::new());
-        for (number, grant, part) in subfiles {
-            if disk.has_extents(grant.file, part.subfile.0) {
-                done.push((number, self.shared.sync(disk, &grant, part)));
-                continue;
-            }
-            match self.shared.flat(disk, &grant, part) {
-                Ok(SubfileLookup::Present(flat)) => {
-                    numbers.push(number);
-                    flats.push(flat);
-                }
-                Ok(SubfileLookup::Lazy) => done.push((number, Ok(false))),
-                Err(failure) => done.push((number, Err(failure))),
-            }
-        }
-        let synced = self.shared.sync_flats(disk, &flats).into_iter();
-        done.extend(numbers.into_iter().zip(synced.map(|synced| synced.map(|()| true))));
-        done
-    }
-
-    fn measure(
-        &self,
-        disk: &NodeDisk,
-        grant: &Grant,
-        part: SubfileLocation,
-    ) -> Result<SubfileMeasure, Failure> {
-        let failed = |error| disk.failure(error, NodeDisk::subfile_id(grant.file, part), "measure");
+/// Syncs subfiles. Returns for each whether it exists.
+fn sync(
+    shared: &NodeState,
+    disk: &NodeDisk,
+    subfiles: Vec<(usize, Grant, SubfileLocation)>,
+) -> Vec<(usize, Result<bool, Failure>)> {
+    let mut done = Vec::with_capacity(subfiles.len());
+    let (mut numbers, mut flats) = (Vec::new(), Vec::new());
+    for (number, grant, part) in subfiles {
         if disk.has_extents(grant.file, part.subfile.0) {
-            let Some(extents) = self.shared.extents(disk, grant, part)?.present() else {
-                return Ok(absent_measure(part));
-            };
-            let stat = extents.stat().map_err(failed)?;
-            return Ok(SubfileMeasure {
-                len: stat.live_bytes,
-                disk_bytes: stat.disk_bytes,
-                extents: stat.extents,
-                modified_ns: stat.modified_ns,
-                ..absent_measure(part)
-            });
+            done.push((number, shared.sync(disk, &grant, part)));
+            continue;
         }
-        let Some(flat) = self.shared.flat(disk, grant, part)?.present() else {
+        match shared.flat(disk, &grant, part) {
+            Ok(SubfileLookup::Present(flat)) => {
+                numbers.push(number);
+                flats.push(flat);
+            }
+            Ok(SubfileLookup::Lazy) => done.push((number, Ok(false))),
+            Err(failure) => done.push((number, Err(failure))),
+        }
+    }
+    let synced = shared.sync_flats(disk, &flats).into_iter();
+    done.extend(numbers.into_iter().zip(synced.map(|synced| synced.map(|()| true))));
+    done
+}
+
+fn measure(
+    shared: &NodeState,
+    disk: &NodeDisk,
+    grant: &Grant,
+    part: SubfileLocation,
+) -> Result<SubfileMeasure, Failure> {
+    let failed = |error| disk.failure(error, NodeDisk::subfile_id(grant.file, part), "measure");
+    if disk.has_extents(grant.file, part.subfile.0) {
+        let Some(extents) = shared.extents(disk, grant, part)?.present() else {
             return Ok(absent_measure(part));
         };
-        Ok(SubfileMeasure {
-            len: flat.len().map_err(failed)?,
-            disk_bytes: flat.disk_bytes().map_err(failed)?,
-            modified_ns: flat.modified_ns().map_err(failed)?,
+        let stat = extents.stat().map_err(failed)?;
+        return Ok(SubfileMeasure {
+            len: stat.live_bytes,
+            disk_bytes: stat.disk_bytes,
+            extents: stat.extents,
+            modified_ns: stat.modified_ns,
             ..absent_measure(part)
-        })
+        });
     }
+    let Some(flat) = shared.flat(disk, grant, part)?.present() else {
+        return Ok(absent_measure(part));
+    };
+    Ok(SubfileMeasure {
+        len: flat.len().map_err(failed)?,
+        disk_bytes: flat.disk_bytes().map_err(failed)?,
+        modified_ns: flat.modified_ns().map_err(failed)?,
+        ..absent_measure(part)
+    })
 }
 
 /// Returns the size of a subfile that does not exist.

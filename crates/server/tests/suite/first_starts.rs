@@ -71,7 +71,7 @@ fn configuration(dir: &Path) -> Config {
             socket: data.join("pario.sock"),
             disks: vec![DiskConfig::at(data.join("disk"))],
             storage_threads: 1,
-            concurrent_requests: 1,
+            concurrent_requests: 16,
             compute_threads: 1,
             cache_bytes: 1 << 20,
             ..Config::alone(&data).nodes.remove(0)

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pario::{Cluster, File};
+use pario::{Cluster, ExtentIndex, ExtentPlacement, File, SubfileIndex};
 use pario_server::Node;
 use pario_server::config::Config;
 
@@ -21,6 +21,10 @@ fn create_on(cluster: &Cluster, disk: &str, path: &str) -> File {
     file.write_at(&pattern(3, 0, LEN), 0).unwrap();
     file.sync().unwrap();
     file
+}
+
+fn tile(number: u64) -> ExtentPlacement {
+    ExtentPlacement { subfile: SubfileIndex(0), extent: ExtentIndex(number) }
 }
 
 #[track_caller]
@@ -71,17 +75,38 @@ fn a_stalled_disk_delays_no_other_request(node: usize) {
     let gone_id = gone.record().id;
     gone.close().unwrap();
     let far = format!("{}/disk0", NAMES[(node + 1) % NAMES.len()]);
-    let others: Vec<File> = [near, far]
+    let others: Vec<File> = [near.clone(), far]
         .iter()
         .enumerate()
         .map(|(number, disk)| create_on(&cluster, disk, &format!("/other{number}")))
         .collect();
 
+    let tiles = |disk: &str, path: &str| {
+        let options = cluster.options().read(true).write(true).create_new(true);
+        let tiles = options.extents().disks([disk]).open(path).unwrap();
+        tiles.write_extent(b"", &pattern(9, 0, LEN), tile(0)).unwrap();
+        tiles
+    };
+    let (stalled_tiles, near_tiles) = (tiles(&stalled_disk, "/tiles0"), tiles(&near, "/tiles1"));
+
     std::thread::scope(|scope| {
         let stalled = lab.stall_small_disk();
         let write = file.start_write_at(pattern(5, 0, LEN), LEN_BYTES).unwrap();
         let sync = scope.spawn(|| file.sync());
+        // More than the disk has under way.
+        let write_tile = |number| {
+            stalled_tiles
+                .start_write_extent(&b""[..], pattern(9, 8 * number, LEN), tile(number))
+                .unwrap()
+        };
+        let written_tiles: Vec<_> = (1..40).map(write_tile).collect();
         others_go_on(&lab, &cluster, &others, 0);
+        for number in 1..40 {
+            at_once("writing an extent", || {
+                near_tiles.write_extent(b"", &pattern(9, 8 * number, LEN), tile(number))
+            });
+            at_once("reading an extent", || near_tiles.read_extent(tile(number)));
+        }
 
         // The node deletes subfiles on that disk later, and all others at once.
         at_once("deleting what is on the disk", || cluster.remove("/deleted"));
@@ -119,6 +144,11 @@ fn a_stalled_disk_delays_no_other_request(node: usize) {
         drop(refused);
         write.wait().unwrap();
         sync.join().unwrap().unwrap();
+        for (number, write) in (1..).zip(written_tiles) {
+            write.wait().unwrap();
+            let found = stalled_tiles.read_extent(tile(number)).unwrap().unwrap();
+            assert!(found.body == pattern(9, 8 * number, LEN), "what was acknowledged is gone");
+        }
         for write in crowd {
             write.wait().unwrap();
         }

@@ -1,6 +1,6 @@
 //! Monitoring of jobs: status, warnings of long waits, and reset.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pario_proto::{Failure, FilePath, JobStatus, LockWait, RankList, Reply};
 
@@ -10,6 +10,21 @@ use crate::sessions::Session;
 
 /// The longest pause between two searches for long waits.
 const SEARCH_PERIOD: Duration = Duration::from_secs(1);
+
+/// The search for processes that wait too long for another one.
+pub struct WaitWarnings {
+    overdue: OverdueWaits,
+    period: Duration,
+    /// When the next search is due.
+    next: Instant,
+}
+
+impl WaitWarnings {
+    /// Returns the time between two searches.
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+}
 
 impl CollectiveService {
     /// The jobs that a client may see.
@@ -49,29 +64,35 @@ impl CollectiveService {
         Ok(Reply::Reset { jobs, files })
     }
 
-    /// Warns of long waits until the node stops.
-    pub fn warn_of_long_waits(&self) {
-        let Some(limit) = self.shared.node().wait_warning else { return };
+    /// Returns the search for processes that wait too long, if the node warns of them.
+    pub fn wait_warnings(&self) -> Option<WaitWarnings> {
+        let limit = self.shared.node().wait_warning?;
+        self.shared.interface.as_ref()?;
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        let mut overdue = OverdueWaits::new(limit_ms);
-        let pause = limit.min(SEARCH_PERIOD).max(Duration::from_millis(10));
-        while !self.shared.shutdown.is_requested() {
-            let jobs = self.all_jobs();
-            for (job, wait) in overdue.newly_overdue(&jobs) {
-                tracing::warn!(
-                    job = job.job,
-                    waited_ms = wait.waited_ms,
-                    "{}",
-                    describe_wait(job, wait)
-                );
-            }
-            let lock_waits = self.all_lock_waits();
-            for wait in overdue.newly_overdue_locks(&lock_waits) {
-                let path = &wait.path;
-                let hint = format!("`pario status --file {path}` tells more");
-                tracing::warn!(waited_ms = wait.waited_ms, "{wait}; {hint}");
-            }
-            self.shared.shutdown.pause(pause);
+        let period = limit.min(SEARCH_PERIOD).max(Duration::from_millis(10));
+        Some(WaitWarnings { overdue: OverdueWaits::new(limit_ms), period, next: Instant::now() })
+    }
+
+    /// Logs a warning for each process that waits too long for another one, if a search is due.
+    pub fn warn_of_long_waits(&self, warnings: &mut WaitWarnings, now: Instant) {
+        if now < warnings.next {
+            return;
+        }
+        warnings.next = now + warnings.period;
+        let jobs = self.all_jobs();
+        for (job, wait) in warnings.overdue.newly_overdue(&jobs) {
+            tracing::warn!(
+                job = job.job,
+                waited_ms = wait.waited_ms,
+                "{}",
+                describe_wait(job, wait)
+            );
+        }
+        let lock_waits = self.all_lock_waits();
+        for wait in warnings.overdue.newly_overdue_locks(&lock_waits) {
+            let path = &wait.path;
+            let hint = format!("`pario status --file {path}` tells more");
+            tracing::warn!(waited_ms = wait.waited_ms, "{wait}; {hint}");
         }
     }
 
