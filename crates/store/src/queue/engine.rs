@@ -52,7 +52,8 @@ pub(crate) trait Engine {
     /// Starts all submitted operations.
     fn flush(&mut self);
     /// Collects the finished operations; with `wait`, blocks until there is one or a [`Waker`] wakes it.
-    fn collect(&mut self, wait: bool, done: &mut VecDeque<(usize, IoDone)>);
+    /// Returns whether a waker has.
+    fn collect(&mut self, wait: bool, done: &mut VecDeque<(usize, IoDone)>) -> bool;
     /// A handle that interrupts a blocked `collect` from another thread.
     fn waker(&self) -> Waker;
     /// The name of the engine.

@@ -207,6 +207,8 @@ pub struct Queue {
     /// Finished operations that the queue has not processed.
     arrived: VecDeque<(usize, IoDone)>,
     completions: VecDeque<Completion>,
+    /// Whether a waker has woken the queue, and no wait has returned for that.
+    is_woken: bool,
     /// io_uring binds a ring to the thread that created it.
     _one_thread: PhantomData<*const ()>,
 }
@@ -256,6 +258,7 @@ impl Queue {
             in_engine: 0,
             arrived: VecDeque::new(),
             completions: VecDeque::new(),
+            is_woken: false,
             _one_thread: PhantomData,
         })
     }
@@ -325,6 +328,8 @@ impl Queue {
             }
             if let Some((slot, done)) = self.arrived.pop_front() {
                 self.resume(slot, done);
+            } else if wait && std::mem::take(&mut self.is_woken) {
+                return None;
             } else if may_collect && (self.in_engine > 0 || even_if_idle) {
                 let any = self.collect(wait);
                 may_collect = wait && any;
@@ -337,7 +342,7 @@ impl Queue {
     /// Collects finished operations and starts the next requests; returns whether there were any.
     fn collect(&mut self, wait: bool) -> bool {
         let before = self.arrived.len();
-        self.engine.collect(wait, &mut self.arrived);
+        self.is_woken |= self.engine.collect(wait, &mut self.arrived);
         self.in_engine -= self.arrived.len() - before;
         for i in before..self.arrived.len() {
             let slot = self.arrived[i].0;

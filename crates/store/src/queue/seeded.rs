@@ -33,12 +33,13 @@ impl Engine for Seeded {
 
     fn flush(&mut self) {}
 
-    fn collect(&mut self, wait: bool, done: &mut VecDeque<(usize, IoDone)>) {
+    fn collect(&mut self, wait: bool, done: &mut VecDeque<(usize, IoDone)>) -> bool {
         if wait && !self.waiting.is_empty() {
             let at = self.draw(self.waiting.len());
             let (slot, io) = self.waiting.swap_remove(at);
             done.push_back((slot, run(io)));
         }
+        false
     }
 
     fn waker(&self) -> Waker {

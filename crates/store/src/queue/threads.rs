@@ -42,13 +42,13 @@ impl Engine for Threads {
 
     fn flush(&mut self) {}
 
-    fn collect(&mut self, wait: bool, done: &mut VecDeque<(usize, IoDone)>) {
+    fn collect(&mut self, wait: bool, done: &mut VecDeque<(usize, IoDone)>) -> bool {
         let mut finished = self.finished.state.lock();
         while wait && finished.done.is_empty() && !finished.woken {
             self.finished.changed.wait(&mut finished);
         }
-        finished.woken = false;
         done.append(&mut finished.done);
+        std::mem::take(&mut finished.woken)
     }
 
     fn waker(&self) -> Waker {

@@ -214,7 +214,7 @@ impl Engine for Uring {
         }
     }
 
-    fn collect(&mut self, wait: bool, done: &mut VecDeque<(usize, IoDone)>) {
+    fn collect(&mut self, wait: bool, done: &mut VecDeque<(usize, IoDone)>) -> bool {
         done.append(&mut self.done_inline);
         let mut woken = false;
         loop {
@@ -235,7 +235,7 @@ impl Engine for Uring {
                 }
             }
             if !wait || woken || !done.is_empty() {
-                return;
+                return woken;
             }
         }
     }

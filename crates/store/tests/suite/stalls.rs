@@ -6,6 +6,9 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
 
 use pario_store::medium::{
     DirectoryEntry, DirectoryMedium, Medium, MediumFile, MediumOpenMode, MediumSpace,
@@ -298,5 +301,46 @@ fn callers_take_turns() {
         assert_eq!(order.len(), 2_010);
         let last = order.iter().position(|tag| *tag == 2_009).unwrap();
         assert!(last < 40, "{}: ten requests waited for {last} others", queue.engine());
+    }
+}
+
+/// A wake-up that comes together with the end of one step of a request counts, too.
+#[test]
+fn a_wake_up_is_not_lost_between_two_steps() {
+    let dir = tempdir().unwrap();
+    let disk = Disk::create(dir.path(), DiskOptions::default()).unwrap();
+    let file = disk.create_extents(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
+    for engine in [EngineChoice::Uring, EngineChoice::Threads] {
+        let mut queue = Queue::new(QueueOptions { depth_per_disk: DEPTH, engine }).unwrap();
+        let waker = queue.waker();
+        let (done, is_done) = std::sync::mpsc::channel::<()>();
+        let is_late = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (is_late, waker) = (&is_late, &waker);
+            scope.spawn(move || {
+                if is_done.recv_timeout(Duration::from_secs(30)) == Err(RecvTimeoutError::Timeout) {
+                    is_late.store(true, Ordering::SeqCst);
+                    waker.wake();
+                }
+            });
+            for round in 0..400 {
+                write(&mut queue, 0, &file, round % 10);
+                // Long enough for the first step, so that its end and the wake-up meet.
+                let begun = Instant::now();
+                while begun.elapsed() < Duration::from_micros(round) {
+                    std::hint::spin_loop();
+                }
+                waker.wake();
+                let (mut completions, mut wakes) = (0, 0);
+                while completions == 0 || wakes == 0 {
+                    match queue.wait_or_wake() {
+                        Some(completion) => completions += usize::from(completion.result.is_ok()),
+                        None => wakes += 1,
+                    }
+                    assert!(!is_late.load(Ordering::SeqCst), "round {round}: the wake-up is lost");
+                }
+            }
+            drop(done);
+        });
     }
 }
