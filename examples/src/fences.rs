@@ -8,6 +8,7 @@
 //! | `rust,excerpt` | quoted word by word from an example (`examples/tests/suite/flow_document.rs`) |
 //! | `rust,sketch` | no program: it explains another one |
 //! | `c`, `fortran` | a whole program: compiled as the documents say, run by four processes (`crates/cli/tests/suite/document_examples.rs`) |
+//! | `c,module` | an operation: compiled and tested by the session before it (same file) |
 //! | `console` | a shell session: each line after `$ ` is run (same file) |
 //! | `machines` | a session on two machines: each line after `sun$ ` or `moon$ ` is run there (`crates/cli/tests/suite/second_machine.rs`) |
 //! | `sh` | commands for root, run in order on a separate machine (`crates/cli/tests/suite/administer_guide.rs`); `sh install` with the package (`packaging/debian/check`) |

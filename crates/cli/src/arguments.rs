@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    cat, chmod, chown, compact, completions, cp, du, fsck, get, image, ls, man, mkdir, mv, put,
-    reset, rm, rmdir, run, serve, stat, status, stop, systemd, top, view, volume, why,
+    cat, chmod, chown, compact, completions, cp, du, fsck, get, image, ls, man, mkdir, mv,
+    operation, put, reset, rm, rmdir, run, serve, stat, status, stop, systemd, top, view, volume,
+    why,
 };
 use crate::demo;
 
@@ -202,6 +203,12 @@ pub enum Command {
     /// Without options it changes nothing. The exit code is 1 if problems remain.
     #[command(after_help = after_help(fsck::EXAMPLES))]
     Fsck(fsck::Options),
+    /// Add, list, show, remove and test operations that are WebAssembly modules
+    ///
+    /// An operation runs at the nodes, where the extents of a file are stored. Modules arrive while
+    /// the nodes run, and reach nothing but the extents that they get.
+    #[command(after_help = after_help(operation::EXAMPLES))]
+    Operation(operation::Options),
     /// Import, inspect, process and export images that are spread over disks
     ///
     /// An image is cut into tiles; the nodes that store the tiles do the computation. Pixels that

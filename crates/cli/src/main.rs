@@ -102,6 +102,7 @@ fn run(global: &GlobalOptions, command: &Command) -> anyhow::Result<()> {
         Command::Du(options) => commands::du::run(global, options),
         Command::Compact(options) => commands::compact::run(global, options),
         Command::Fsck(options) => commands::fsck::run(global, options),
+        Command::Operation(options) => commands::operation::run(global, options),
         Command::Image(options) => commands::image::run(global, options),
         Command::Volume(action) => commands::volume::run(global, action),
         Command::View(options) => commands::view::run(global, options),

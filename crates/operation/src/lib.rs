@@ -130,10 +130,17 @@ pub trait OperationTask: Send + Sync {
         false
     }
 
-    /// Lists the parts of other extents, on any node, that the task needs to process an extent.
-    fn neighbours(&self, placement: ExtentPlacement) -> Vec<NeighbourRequest> {
+    /// Lists the parts of other extents, on any node, that the task needs to process an extent. An
+    /// error ends the call.
+    fn neighbours(&self, placement: ExtentPlacement) -> Result<Vec<NeighbourRequest>, String> {
         let _ = placement;
-        Vec::new()
+        Ok(Vec::new())
+    }
+
+    /// Whether extents have neighbours; `None` if only [`neighbours`](Self::neighbours) can tell,
+    /// which must be fast then: the thread that schedules the extents of all calls asks it.
+    fn has_neighbours(&self) -> Option<bool> {
+        None
     }
 
     /// Processes one extent. An error ends the call.

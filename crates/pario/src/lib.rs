@@ -63,6 +63,7 @@ mod key;
 mod listing;
 pub mod memory;
 mod metadata;
+mod modules;
 mod names;
 mod open;
 mod pending;
@@ -89,7 +90,7 @@ pub use pario_operation as operation;
 pub use pario_proto::{
     Access, CallKind, CollectiveError, DEFAULT_UNIT_BYTES, DiskId, ExtentIndex, ExtentMeasure,
     ExtentPlacement, Failure, FileKind, FilePath, FileRecord, JOB_SIZE_LIMIT, Layout, LockKind,
-    Member, Mode, PathError, Removal, SubfileIndex, SubfileMeasure,
+    Member, Mode, ModuleHash, ModuleRecord, PathError, Removal, SubfileIndex, SubfileMeasure,
 };
 pub use pario_records as records;
 #[cfg(feature = "embedded")]

@@ -76,6 +76,10 @@ pub use cluster::lock::{
     LockWait,
 };
 pub use cluster::map::{ClusterMap, DiskInfo, NodeInfo};
+pub use cluster::module::{
+    MODULE_NAME_LIMIT_BYTES, ModuleHash, ModulePermission, ModuleRecord, ModuleReference,
+    ModuleRequest, is_module_name,
+};
 pub use cluster::note::{NOTE_EXTENSION, NOTES_DIRECTORY, NodeNote};
 pub use cluster::path::{FilePath, PathError};
 pub use cluster::process::{

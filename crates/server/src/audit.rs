@@ -135,6 +135,9 @@ impl AuditLog {
         }
         let (reason, object) = match failure {
             Failure::Denied { path, .. } => ("permission", path.to_string()),
+            Failure::ModuleDenied { operation, .. } => {
+                ("permission", format!("operation {operation}"))
+            }
             Failure::NotAdministrator { action, .. } => ("administrator", action.clone()),
             Failure::BadGrant { file, .. } => ("bad grant", format!("file {file}")),
             Failure::Revoked { file } => ("revoked", format!("file {file}")),

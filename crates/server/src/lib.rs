@@ -43,6 +43,7 @@ mod lazy_subfiles;
 mod lease;
 mod limits;
 mod map_waiters;
+mod modules;
 mod node;
 mod node_state;
 mod open_files;

@@ -42,6 +42,12 @@ pub enum Resource {
     AtomicOpeners,
     /// Files that processes of jobs have opened one by one.
     JobOpens,
+    /// Stored modules, at the interface node.
+    Modules,
+    /// Calls of modules, and modules that are being added.
+    ModuleCalls,
+    /// Bytes of memory of the instances of modules.
+    ModuleMemory,
 }
 
 /// The limits of one resource.
@@ -56,7 +62,7 @@ pub struct ResourceLimit {
 }
 
 /// All resources, in the order of their declaration.
-pub const RESOURCES: [Resource; 13] = [
+pub const RESOURCES: [Resource; 16] = [
     Resource::Sessions,
     Resource::Handles,
     Resource::Waits,
@@ -70,6 +76,9 @@ pub const RESOURCES: [Resource; 13] = [
     Resource::TrafficTables,
     Resource::AtomicOpeners,
     Resource::JobOpens,
+    Resource::Modules,
+    Resource::ModuleCalls,
+    Resource::ModuleMemory,
 ];
 
 /// The bytes of replies that one user may leave unread, over all its clients. The node disconnects a
@@ -99,6 +108,9 @@ impl Resource {
             Resource::TrafficTables => (1_024, 8_192, 256),
             Resource::AtomicOpeners => (16_384, 262_144, 16_384),
             Resource::JobOpens => (16_384, 262_144, 16_384),
+            Resource::Modules => (64, 1_024, 64),
+            Resource::ModuleCalls => (16, 256, 16),
+            Resource::ModuleMemory => (1 << 30, 4 << 30, 1 << 30),
         };
         ResourceLimit { per_user, total, reserve }
     }
@@ -115,7 +127,9 @@ impl Resource {
             Resource::Jobs | Resource::TeamRendezvous => "end some jobs",
             Resource::SharedFiles => "close some shared files of jobs",
             Resource::JobMemories => "end some jobs; the others coordinate by messages",
-            Resource::Calls => "wait for some calls",
+            Resource::Calls | Resource::ModuleCalls => "wait for some calls",
+            Resource::Modules => "remove some with `pario operation remove`",
+            Resource::ModuleMemory => "wait for some calls, or let the module use less memory",
             Resource::ChosenExtents => "wait for some calls, or select fewer extents in each",
         }
     }
@@ -141,6 +155,9 @@ impl fmt::Display for Resource {
             Resource::TrafficTables => "clients whose short cut is counted",
             Resource::AtomicOpeners => "files open for atomic access",
             Resource::JobOpens => "files opened one by one in jobs",
+            Resource::Modules => "stored modules",
+            Resource::ModuleCalls => "calls of modules",
+            Resource::ModuleMemory => "bytes of memory of modules",
         })
     }
 }

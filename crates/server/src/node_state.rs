@@ -23,6 +23,7 @@ use crate::job_memory::JobMemories;
 use crate::lease::LeaseTable;
 use crate::limits::Quotas;
 use crate::map_waiters::MapWaiters;
+use crate::modules::ModuleHost;
 use crate::namespace::Namespace;
 use crate::node::description_writer::DescriptionWriter;
 use crate::node::missing_namespace::Rebuild;
@@ -64,6 +65,8 @@ pub struct NodeState {
     pub atomic_files: AtomicFiles,
     /// The operations on extents that this node can run.
     pub operations: Arc<OperationRegistry>,
+    /// The operations that arrived as modules.
+    pub modules: ModuleHost,
     /// The processing calls at this node.
     pub calls: RunningCalls,
     pub peers: Peers,

@@ -13,6 +13,7 @@ mod memory;
 mod modes;
 mod namespaces;
 mod net;
+mod operations;
 mod other_load;
 mod partner;
 mod plot;
@@ -51,6 +52,7 @@ const AREAS: &[BenchArea] = &[
     memory::AREA,
     fair::AREA,
     small::AREA,
+    operations::AREA,
 ];
 
 /// The roles of second processes of this program.

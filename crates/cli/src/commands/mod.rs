@@ -15,6 +15,7 @@ pub mod ls;
 pub mod man;
 pub mod mkdir;
 pub mod mv;
+pub mod operation;
 pub mod put;
 pub mod reset;
 pub mod rm;

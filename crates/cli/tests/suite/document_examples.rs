@@ -15,9 +15,10 @@ pub mod fences;
 use fences::Fence;
 
 /// The kinds of fences; programs are tested by their language.
-const LANGUAGES: [&str; 14] = [
+const LANGUAGES: [&str; 15] = [
     "",
     "c",
+    "c,module",
     "console",
     "fortran",
     "json",
@@ -193,7 +194,9 @@ fn every_session_runs_as_it_stands() {
         let reader = Reader::new(&library);
         // The reader's files: some results, and the program on the page.
         reader.write("results.h5", "results\n");
-        for (name, language) in [("prog.c", "c"), ("prog.f90", "fortran")] {
+        for (name, language) in
+            [("prog.c", "c"), ("prog.f90", "fortran"), ("threshold.c", "c,module")]
+        {
             if session.text.contains(name) {
                 let program = next_program(&all, &session, language);
                 let program = program.unwrap_or_else(|| panic!("{}: {name}?", session.place()));

@@ -2,7 +2,7 @@
 
 use crate::command::{Sandbox, stderr, stdout};
 
-const COMMANDS: [&str; 30] = [
+const COMMANDS: [&str; 31] = [
     "serve",
     "run",
     "stop",
@@ -26,6 +26,7 @@ const COMMANDS: [&str; 30] = [
     "du",
     "compact",
     "fsck",
+    "operation",
     "image",
     "volume",
     "view",
@@ -36,7 +37,12 @@ const COMMANDS: [&str; 30] = [
 ];
 
 /// Subcommands.
-const BELOW: [&str; 9] = [
+const BELOW: [&str; 14] = [
+    "operation-add",
+    "operation-list",
+    "operation-show",
+    "operation-remove",
+    "operation-test",
     "image-import",
     "image-export",
     "image-info",

@@ -5,6 +5,9 @@
 
 mod administer_guide;
 mod bad_input;
+#[path = "../../../module/tests/suite/clang.rs"]
+#[allow(dead_code, reason = "the tests of other crates use more of it")]
+mod clang;
 mod client_sockets;
 mod cluster_creation;
 mod command;
@@ -30,6 +33,7 @@ mod metrics;
 mod missing_namespace;
 mod namespace;
 mod node_discovery;
+mod operation;
 mod permissions;
 mod private_files;
 mod run;

@@ -160,8 +160,8 @@ impl OperationTask for FilterTask {
         true
     }
 
-    fn neighbours(&self, placement: ExtentPlacement) -> Vec<NeighbourRequest> {
-        let Some((tile, _)) = self.tiled.at(placement) else { return Vec::new() };
+    fn neighbours(&self, placement: ExtentPlacement) -> Result<Vec<NeighbourRequest>, String> {
+        let Some((tile, _)) = self.tiled.at(placement) else { return Ok(Vec::new()) };
         let pixel = self.tiled.description.pixel;
         let request = |neighbour: filter::TilePart| {
             let (tile, part) = (self.tiled.grid.tile(neighbour.tile)?, neighbour.window);
@@ -169,7 +169,8 @@ impl OperationTask for FilterTask {
             let placement = self.tiled.tiles.locate(neighbour.tile).ok()?;
             Some(NeighbourRequest { placement, selection })
         };
-        self.tiled.grid.neighbours(tile, self.border).into_iter().filter_map(request).collect()
+        let parts = self.tiled.grid.neighbours(tile, self.border);
+        Ok(parts.into_iter().filter_map(request).collect())
     }
 
     fn process(

@@ -144,12 +144,15 @@ impl From<io::ErrorKind> for ErrorKind {
 impl From<&Failure> for ErrorKind {
     fn from(failure: &Failure) -> Self {
         match failure {
-            Failure::NotFound { .. } | Failure::Deleted { .. } => Self::NotFound,
+            Failure::NotFound { .. } | Failure::Deleted { .. } | Failure::NoSuchModule { .. } => {
+                Self::NotFound
+            }
             Failure::Exists { .. } => Self::AlreadyExists,
             Failure::NotADirectory { .. } => Self::NotADirectory,
             Failure::IsADirectory { .. } => Self::IsADirectory,
             Failure::NotEmpty { .. } => Self::DirectoryNotEmpty,
             Failure::Denied { .. }
+            | Failure::ModuleDenied { .. }
             | Failure::NotAdministrator { .. }
             | Failure::BadGrant { .. }
             | Failure::Revoked { .. }

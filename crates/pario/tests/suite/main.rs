@@ -4,6 +4,8 @@ mod atomic;
 mod audit;
 mod bad_input;
 mod cached;
+#[path = "../../../module/tests/suite/clang.rs"]
+mod clang;
 mod cluster;
 mod first_bytes;
 mod fsck;
@@ -20,6 +22,7 @@ mod many_files;
 mod missing_namespace;
 mod model;
 mod model_extents;
+mod modules;
 mod names;
 mod namespaces;
 mod processing;

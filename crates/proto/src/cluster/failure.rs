@@ -233,7 +233,7 @@ pub enum Failure {
     /// The node does not know an operation on extents.
     #[error(
         "node {node} does not know the operation {operation:?}; it knows {known}. Operations are \
-         built into the program of a node: start one that has it"
+         built into the program of a node, or added with `pario operation add`"
     )]
     UnknownOperation {
         /// The node.
@@ -322,6 +322,30 @@ pub enum Failure {
         has_ended: bool,
         /// The process that is refused.
         newcomer: Box<ProcessName>,
+    },
+    /// No module has this name and version.
+    #[error(
+        "the cluster has no module {operation:?}; `pario operation list` shows those that it has"
+    )]
+    NoSuchModule {
+        /// The operation.
+        operation: Box<str>,
+    },
+    /// The user may not do this with a module.
+    #[error(
+        "operation {operation:?}: user {uid} may not {action} (owner {owner}, mode {mode:04o})"
+    )]
+    ModuleDenied {
+        /// The operation.
+        operation: Box<str>,
+        /// The user.
+        uid: u32,
+        /// The action.
+        action: Box<str>,
+        /// The owner of the module.
+        owner: u32,
+        /// Its permissions.
+        mode: u32,
     },
 }
 

@@ -2,7 +2,7 @@
 //!
 //! `path` names files, `record` describes them, `grant` is the right to use one, and `map` lists
 //! nodes and disks. `job`, `job_status`, `lock` and `atomic` are about processes that share files; `process`
-//! is about operations on extents, `compaction` about the space of extent files. `request`, `reply` and `failure` are the messages, `check` and
+//! is about operations on extents, `module` about those that arrive as WebAssembly, `compaction` about the space of extent files. `request`, `reply` and `failure` are the messages, `check` and
 //! `status` are for administrators. `traffic` counts the accesses of clients through descriptors.
 //! `note` lets programs of a user find a node.
 
@@ -16,6 +16,7 @@ pub mod job_status;
 pub mod limits;
 pub mod lock;
 pub mod map;
+pub mod module;
 pub mod note;
 pub mod path;
 pub mod process;

@@ -11,6 +11,7 @@ use super::job::{JobMemoryId, SharedFileId, TableLocation, TeamPlace};
 use super::job_status::JobStatus;
 use super::lock::{LockOutcome, LockWait};
 use super::map::{ClusterMap, NodeInfo};
+use super::module::ModuleRecord;
 use super::path::FilePath;
 use super::process::ProcessUpdate;
 use super::record::{DirectoryEntry, FileRecord, Identity};
@@ -201,6 +202,10 @@ pub enum Reply {
         /// and then says that the file is open. The others open the file as it is.
         is_first: bool,
     },
+    /// A module; its bytes are in the data if they were asked for.
+    Module(Box<ModuleRecord>),
+    /// All modules, in the order of names.
+    Modules(Vec<ModuleRecord>),
 }
 
 /// A file, as the namespace knows it and as the descriptions of its subfiles say.

@@ -13,6 +13,7 @@ use super::job::{
 };
 use super::lock::LockRequest;
 use super::map::NodeInfo;
+use super::module::{ModuleHash, ModuleReference, ModuleRequest};
 use super::path::FilePath;
 use super::process::ProcessRequest;
 use super::record::{FileKind, FileRecord, Identity};
@@ -260,6 +261,8 @@ pub enum Request {
         /// The call.
         call: JobOpenCall,
     },
+    /// A request about operations that are WebAssembly modules, for the interface node.
+    Module(ModuleRequest),
 }
 
 impl Request {
@@ -300,6 +303,7 @@ impl Request {
             Request::AtomicWaits => "atomic waits",
             Request::JoinUnnamedJob { .. } => "join unnamed job",
             Request::JobOpen { .. } => "job open",
+            Request::Module(_) => "module",
         }
     }
 }
@@ -652,6 +656,20 @@ pub enum PeerRequest {
         known_epoch: Option<u64>,
         /// The file after which to begin.
         after: Option<FileId>,
+    },
+    /// Asks for the record of a module that a user calls.
+    FindModule {
+        /// The module.
+        module: ModuleReference,
+        /// The user.
+        who: Identity,
+    },
+    /// Asks for the bytes of a module.
+    FetchModule {
+        /// The name.
+        name: String,
+        /// The hash of the bytes.
+        hash: ModuleHash,
     },
 }
 

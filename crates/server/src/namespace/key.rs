@@ -76,6 +76,16 @@ pub fn disk(uuid: u128) -> Vec<u8> {
     with_id(b'd', FileId(uuid))
 }
 
+/// The record of a module.
+pub fn module(name: &str) -> Vec<u8> {
+    [b"m", name.as_bytes()].concat()
+}
+
+/// The bytes of a module.
+pub fn module_bytes(name: &str) -> Vec<u8> {
+    [b"b", name.as_bytes()].concat()
+}
+
 /// The counter of entries of the shard of a directory.
 pub fn count(directory: FileId) -> Vec<u8> {
     count_of_shard(directory.0.to_le_bytes()[0] % COUNT_SHARDS)

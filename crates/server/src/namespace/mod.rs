@@ -20,6 +20,8 @@
 //! | `u` | the last file described while an upgrade describes all files |
 //! | `d` uuid | the number of a disk |
 //! | `r` grant epoch, id | the first valid rights version of a file; the highest one if it was deleted |
+//! | `m` name | the record of a module |
+//! | `b` name | the bytes of a module |
 //! | `c` name | a counter |
 //!
 //! Invariants, which [`Namespace::problems`] checks:
@@ -57,6 +59,7 @@ mod grant_epochs;
 mod handle;
 mod key;
 mod lookup;
+mod modules;
 mod paths;
 mod pending_descriptions;
 mod permission;
@@ -71,5 +74,6 @@ pub use self::attributes::{RightsOutcome, RightsUpdate};
 pub use self::entries::CreateOutcome;
 pub use self::first_synced::SyncMark;
 pub use self::handle::Namespace;
+pub use self::modules::NewModule;
 pub use self::rename::RenameOutcome;
 pub use self::wall_clock::WallClock;

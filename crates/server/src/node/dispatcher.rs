@@ -22,6 +22,7 @@ use super::leader_slot::{LeaderSlot, Leadership};
 use super::{grant_news, joining, monitor, short_cut};
 use crate::check;
 use crate::config::ShortCut;
+use crate::modules;
 use crate::node_state::{NodeState, RequestTicket};
 use crate::program::{DataCall, NamespaceCall, NodeTask, Operations, Storage, plain_reply};
 use crate::protocol::NodeProtocol;
@@ -137,7 +138,10 @@ impl Dispatcher {
         };
         #[cfg(test)]
         super::panic_tests::panic_if_requested(&session, &request);
-        let needs_namespace = matches!(request, Request::Namespace(_) | Request::OpenForAll { .. });
+        let needs_namespace = matches!(
+            request,
+            Request::Namespace(_) | Request::OpenForAll { .. } | Request::Module(_)
+        );
         if needs_namespace
             && let Some(failure) = self.shared.rebuild.refusal(&self.shared.config, self.shared.me)
         {
@@ -194,6 +198,7 @@ impl Dispatcher {
             Request::Atomic(request) => self.serve_atomic(&session, request, reply),
             Request::AtomicWaits => reply.send(plain_reply(self.atomic_waits(&session))),
             Request::Process(request) => self.process(&session, request, data, reply),
+            Request::Module(request) => self.module(&session, request, data, reply),
             Request::Team { job, call } => {
                 reply.send(plain_reply(self.collectives.team_call(&session, job, call)));
             }
@@ -370,18 +375,7 @@ impl Dispatcher {
         reply: ReplySender,
         ticket: RequestTicket,
     ) -> bool {
-        let node = self.shared.name().to_owned();
-        let started = self.run.start_then(operation, input, move |result| {
-            let result = result.unwrap_or_else(|error| {
-                plain_reply(Err(Failure::Internal { node, why: error.to_string() }))
-            });
-            reply.send_now(result);
-            drop(ticket);
-        });
-        if let Err(error) = &started {
-            tracing::error!(%error, "cannot start an operation of the node");
-        }
-        started.is_ok()
+        start_operation(&self.run, &self.shared.label, operation, input, reply, ticket)
     }
 
     /// Returns a range that is in the page cache, to be sent from there to the socket without a
@@ -521,6 +515,16 @@ impl Dispatcher {
                     check::repair_subfile(&shared, disk, file, subfile)
                 });
             }
+            PeerRequest::FindModule { module, who } => {
+                let found = shared
+                    .interface()
+                    .and_then(|interface| interface.namespace.callable_module(&who, &module));
+                return reply.send(plain_reply(found.map(|found| Reply::Module(Box::new(found)))));
+            }
+            PeerRequest::FetchModule { name, hash } => {
+                let fetched = modules::fetch(&shared, None, &name, Some(hash));
+                return reply.send(fetched.unwrap_or_else(|failure| plain_reply(Err(failure))));
+            }
             PeerRequest::Describe { files } => NodeTask::Describe { files },
             PeerRequest::RemoveSubfiles { files, epoch } => NodeTask::Remove { files, epoch },
             PeerRequest::Revoke(revocation) => NodeTask::Revoke(revocation),
@@ -543,7 +547,7 @@ impl Dispatcher {
     }
 
     /// Runs a long request in a thread of its own.
-    fn run_in_thread(
+    pub(super) fn run_in_thread(
         &self,
         name: &str,
         reply: ReplySender,
@@ -623,6 +627,29 @@ impl Dispatcher {
     pub(super) fn refused(&self, why: &str) -> Failure {
         Failure::Refused { node: self.shared.name().to_owned(), why: why.to_owned() }
     }
+}
+
+/// Starts an operation of a node, like [`Dispatcher::start`].
+pub(super) fn start_operation<I: Token>(
+    run: &RunningProgram,
+    node: &str,
+    operation: OperationRef<I, ReplyMessage<Bulk>>,
+    input: I,
+    reply: ReplySender,
+    ticket: RequestTicket,
+) -> bool {
+    let node = node.to_owned();
+    let started = run.start_then(operation, input, move |result| {
+        let result = result.unwrap_or_else(|error| {
+            plain_reply(Err(Failure::Internal { node, why: error.to_string() }))
+        });
+        reply.send_now(result);
+        drop(ticket);
+    });
+    if let Err(error) = &started {
+        tracing::error!(%error, "cannot start an operation of the node");
+    }
+    started.is_ok()
 }
 
 /// Returns the grant that a request on a subfile needs, its disk, and whether it reads and writes.

@@ -12,6 +12,7 @@ mod joining;
 mod leader_slot;
 mod membership_task;
 pub mod missing_namespace;
+mod module_requests;
 pub mod monitor;
 #[cfg(test)]
 mod panic_tests;
@@ -50,6 +51,7 @@ use crate::lease::LeaseTable;
 use crate::limits::Quotas;
 use crate::map_waiters::MapWaiters;
 use crate::metadata::{MetadataError, RedbStore};
+use crate::modules::ModuleHost;
 use crate::namespace::{Namespace, WallClock};
 use crate::node_state::{InterfaceState, NodeState, Shutdown};
 use crate::open_files::OpenFiles;
@@ -188,6 +190,7 @@ impl Node {
             job_memories: JobMemories::default(),
             atomic_files: AtomicFiles::default(),
             operations,
+            modules: ModuleHost::default(),
             calls: RunningCalls::default(),
             peers: Peers::new(config, me, administrator.clone(), key),
             map_waiters: MapWaiters::default(),

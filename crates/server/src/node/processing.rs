@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
+use pario_flow::{OperationRef, RunningProgram};
 use pario_net::Bulk;
 use pario_proto::{
-    CutPiece, Disks, ExtentSelection, Failure, Grant, ProcessRequest, ProcessWork, SELECTION_LIMIT,
+    CutPiece, Disks, ExtentSelection, Failure, Grant, ModuleReference, ProcessRequest, ProcessWork,
+    SELECTION_LIMIT,
 };
 
-use super::dispatcher::Dispatcher;
-use crate::limits::Resource;
-use crate::operation::Operation;
+use super::dispatcher::{Dispatcher, start_operation};
+use crate::limits::{QuotaShare, Resource};
+use crate::modules::{self, PEER_PREFIX};
+use crate::node_state::RequestTicket;
+use crate::operation::{ExtentBytes, Operation, OperationCall, OperationTask};
 use crate::processing::RunningCall;
-use crate::program::{CutCall, CutRequest, ProcessCall, plain_reply};
+use crate::program::{CutCall, CutRequest, PlacedPiece, ProcessCall, plain_reply};
 use crate::reply_sender::ReplySender;
 use crate::sessions::Session;
 
@@ -37,17 +41,15 @@ impl Dispatcher {
             ProcessRequest::Begin { call, work } => {
                 let parameters = data.into_iter().next().unwrap_or_default();
                 match self.begin(session, call, work, parameters) {
-                    Ok(running) => self.launch(running, reply),
+                    Ok(running) => {
+                        running.request_more(reply);
+                        self.find_and_launch(session, running);
+                    }
                     Err(failure) => reply.fail(failure),
                 }
             }
             ProcessRequest::Cut { grant, operation, pieces } => {
-                match self.cut_call(session, grant, operation, pieces) {
-                    Ok((call, ticket)) => {
-                        self.start(self.operations.cut, call, reply, ticket);
-                    }
-                    Err(failure) => reply.fail(failure),
-                }
+                self.cut(session, grant, operation, pieces, reply);
             }
         }
     }
@@ -73,7 +75,10 @@ impl Dispatcher {
             let why = format!("a call names at most {SELECTION_LIMIT} extents: make several calls");
             return Err(Failure::Invalid(why));
         }
-        let operation = self.find_operation(&work.operation)?;
+        let is_module = self.shared.operations.find(&work.operation).is_none();
+        if is_module && ModuleReference::parse(&work.operation).is_none() {
+            return Err(self.unknown_operation(&work.operation));
+        }
         let chosen = match &work.extents {
             ExtentSelection::These(places) => places.len() as u64,
             ExtentSelection::All => 0,
@@ -85,63 +90,153 @@ impl Dispatcher {
         let ticket = self.shared.begin()?;
         let caller = (session.space, call);
         let shared = self.shared.clone();
-        let running = Arc::new(RunningCall::new(
-            shared,
-            caller,
-            work,
-            parameters,
-            operation,
-            (ticket, shares),
-        ));
+        let running =
+            Arc::new(RunningCall::new(shared, caller, work, parameters, (ticket, shares)));
         self.shared.calls.begin(session.space, call, running.clone())?;
         Ok(running)
     }
 
-    fn launch(&self, running: Arc<RunningCall>, reply: ReplySender) {
-        running.request_more(reply);
-        let call = ProcessCall(running.clone());
-        let started = self.run.start_then(self.operations.process, call, move |result| {
-            if let Err(error) = result {
-                let node = running.shared.name().to_owned();
-                running.fail(Failure::Internal { node, why: error.to_string() });
-                running.end();
+    /// Finds the operation of a call and launches the call. A call of a module may wait until the
+    /// module is fetched and compiled, on other threads.
+    fn find_and_launch(&self, session: &Session, running: Arc<RunningCall>) {
+        let (run, process) = (self.run.clone(), self.operations.process);
+        let name = running.work.operation.clone();
+        if let Some(operation) = self.shared.operations.find(&name) {
+            running.set_operation(operation, name);
+            return launch(&run, process, running);
+        }
+        let Some(reference) = ModuleReference::parse(&name) else {
+            unreachable!("the name was checked when the call began")
+        };
+        let share = match session.account.take(Resource::ModuleCalls, 1) {
+            Ok(share) => share,
+            Err(failure) => {
+                running.fail(failure);
+                return running.end();
+            }
+        };
+        let (account, unknown) = (session.account.clone(), self.unknown_operation(&name));
+        let who = session.identity.clone();
+        modules::find_for_call(&self.shared, reference, who, move |found| {
+            let operation = found.and_then(|found| {
+                let operation = found.module.operation(&found.title, &account)?;
+                Ok((Arc::new(CountedOperation { operation, _share: share }), found.peer_name))
+            });
+            match operation {
+                Ok((operation, peer_name)) => {
+                    running.set_operation(operation, peer_name);
+                    launch(&run, process, running);
+                }
+                Err(failure) => {
+                    running.fail(match failure {
+                        Failure::NoSuchModule { .. } => unknown,
+                        failure => failure,
+                    });
+                    running.end();
+                }
             }
         });
-        if let Err(error) = started {
-            tracing::error!(%error, "cannot start the processing operation of the node");
-        }
     }
 
-    fn cut_call(
+    /// Cuts pieces of extents for another node.
+    fn cut(
         &self,
         session: &Session,
         grant: Grant,
         name: String,
         pieces: Vec<CutPiece>,
-    ) -> Result<(CutCall, crate::node_state::RequestTicket), Failure> {
+        reply: ReplySender,
+    ) {
+        let checked = self.check_cut(session, &grant, pieces);
+        let (pieces, ticket) = match checked {
+            Ok(checked) => checked,
+            Err(failure) => return reply.fail(failure),
+        };
+        if !name.starts_with(PEER_PREFIX) {
+            let Some(operation) = self.shared.operations.find(&name) else {
+                return reply.fail(self.unknown_operation(&name));
+            };
+            let call = CutCall(Arc::new(CutRequest { grant, operation, name, pieces }));
+            self.start(self.operations.cut, call, reply, ticket);
+            return;
+        }
+        let account = self.shared.quotas.account(grant.uid);
+        let (run, cut, node) = (self.run.clone(), self.operations.cut, self.shared.label.clone());
+        modules::find_for_peer(&self.shared, &name.clone(), move |found| {
+            let operation = found.and_then(|found| found.module.operation(&found.title, &account));
+            match operation {
+                Ok(operation) => {
+                    let call = CutCall(Arc::new(CutRequest { grant, operation, name, pieces }));
+                    start_operation(&run, &node, cut, call, reply, ticket);
+                }
+                Err(failure) => reply.fail(failure),
+            }
+        });
+    }
+
+    /// Checks a request of another node to cut pieces, and finds their disks.
+    fn check_cut(
+        &self,
+        session: &Session,
+        grant: &Grant,
+        pieces: Vec<CutPiece>,
+    ) -> Result<(Vec<PlacedPiece>, RequestTicket), Failure> {
         if !session.is_node {
             return Err(self.refused("only nodes of the cluster may ask this"));
         }
-        self.check_grant(session, &grant, true, false)?;
+        self.check_grant(session, grant, true, false)?;
         if pieces.len() > PIECES_LIMIT {
             return Err(self.refused(&format!("a request cuts at most {PIECES_LIMIT} pieces")));
         }
-        let operation = self.find_operation(&name)?;
         let disks = &self.shared.disks;
         let placed = |piece: CutPiece| {
             let disk = disks.number_of(piece.part.disk)?;
             Ok((self.shared.storage_threads.first_of(disk), disk, piece))
         };
         let pieces: Result<Vec<_>, Failure> = pieces.into_iter().map(placed).collect();
-        let call = CutRequest { grant, operation, name, pieces: pieces? };
-        Ok((CutCall(Arc::new(call)), self.shared.begin()?))
+        Ok((pieces?, self.shared.begin()?))
     }
 
-    fn find_operation(&self, name: &str) -> Result<Arc<dyn Operation>, Failure> {
-        self.shared.operations.find(name).ok_or_else(|| Failure::UnknownOperation {
+    fn unknown_operation(&self, name: &str) -> Failure {
+        Failure::UnknownOperation {
             node: self.shared.name().into(),
             operation: name.into(),
             known: self.shared.operations.names().join(", ").into(),
-        })
+        }
+    }
+}
+
+/// The operation of a module, with the share of its caller's calls.
+struct CountedOperation {
+    operation: Arc<dyn Operation>,
+    _share: QuotaShare,
+}
+
+impl Operation for CountedOperation {
+    fn prepare(&self, call: &OperationCall<'_>) -> Result<Box<dyn OperationTask>, String> {
+        self.operation.prepare(call)
+    }
+
+    fn cut(&self, selection: &[u8], extent: Option<ExtentBytes<'_>>) -> Result<Vec<u8>, String> {
+        self.operation.cut(selection, extent)
+    }
+}
+
+/// Launches a call whose operation is set.
+fn launch(
+    run: &RunningProgram,
+    process: OperationRef<ProcessCall, ProcessCall>,
+    running: Arc<RunningCall>,
+) {
+    let call = ProcessCall(running.clone());
+    let started = run.start_then(process, call, move |result| {
+        if let Err(error) = result {
+            let node = running.shared.name().to_owned();
+            running.fail(Failure::Internal { node, why: error.to_string() });
+            running.end();
+        }
+    });
+    if let Err(error) = started {
+        tracing::error!(%error, "cannot start the processing operation of the node");
     }
 }

@@ -35,7 +35,8 @@ pub struct RunningCall {
     caller: (SpaceId, u64),
     pub work: ProcessWork,
     parameters: Bulk,
-    pub operation: Arc<dyn Operation>,
+    /// The operation, and its name for other nodes. A module is set when it is found and compiled.
+    operation: OnceLock<(Arc<dyn Operation>, String)>,
     task: OnceLock<Box<dyn OperationTask>>,
     /// The extents that the task has selected, if it selects any.
     chosen: OnceLock<Vec<ExtentPlacement>>,
@@ -90,7 +91,6 @@ impl RunningCall {
         caller: (SpaceId, u64),
         work: ProcessWork,
         parameters: Bulk,
-        operation: Arc<dyn Operation>,
         (ticket, [call_share, chosen_share]): (RequestTicket, [QuotaShare; 2]),
     ) -> Self {
         let threads = shared.node().compute_threads.max(1);
@@ -100,7 +100,7 @@ impl RunningCall {
             timeline: work.is_traced.then(|| Timeline::new(threads)),
             work,
             parameters,
-            operation,
+            operation: OnceLock::new(),
             task: OnceLock::new(),
             chosen: OnceLock::new(),
             scratches: (0..threads).map(|_| Mutex::default()).collect(),
@@ -115,12 +115,23 @@ impl RunningCall {
         }
     }
 
+    /// Sets the operation, before the call is launched. Other nodes know it by `peer_name`.
+    pub fn set_operation(&self, operation: Arc<dyn Operation>, peer_name: String) {
+        drop(self.operation.set((operation, peer_name)));
+    }
+
+    /// Returns the operation and its name for other nodes.
+    pub fn operation(&self) -> Option<&(Arc<dyn Operation>, String)> {
+        self.operation.get()
+    }
+
     /// Prepares the task from the parameters.
     pub fn prepare(&self) {
+        let Some((operation, _)) = self.operation() else { return };
         let disks = &self.shared.disks;
         let is_here = |part: &SubfileLocation| disks.number_of(part.disk).is_ok();
         let here: Vec<bool> = self.work.parts.iter().map(is_here).collect();
-        match self.operation.prepare(&OperationCall::new(&self.parameters, &here)) {
+        match operation.prepare(&OperationCall::new(&self.parameters, &here)) {
             Ok(task) => {
                 if let Some(chosen) = task.extents() {
                     if let Err(failure) = self.chosen_share.lock().resize(chosen.len() as u64) {
@@ -208,8 +219,11 @@ impl RunningCall {
     /// Returns the limit of extents in a batch: fewer if they are long; one if their length is not
     /// known or the task needs neighbours.
     pub fn batch_limit(&self, first: Option<ExtentPlacement>) -> usize {
-        let wants = |place| self.task().is_none_or(|task| !task.neighbours(place).is_empty());
-        if first.is_none_or(wants) {
+        let wants = |task: &dyn OperationTask, place| {
+            let listed = || task.neighbours(place).is_ok_and(|listed| !listed.is_empty());
+            task.has_neighbours().unwrap_or_else(listed)
+        };
+        if first.is_none_or(|place| self.task().is_none_or(|task| wants(task, place))) {
             return 1;
         }
         let live = self.parts().iter().filter_map(|open| Some(open.file.as_ref()?.live()));

@@ -12,6 +12,9 @@ use super::plain_reply;
 use super::storage::Storage;
 use crate::operation::Operation;
 
+/// A piece with its storage thread and the number of its disk.
+pub type PlacedPiece = (usize, usize, CutPiece);
+
 /// A request of another node.
 #[derive(Clone)]
 pub struct CutCall(pub Arc<CutRequest>);
@@ -21,8 +24,8 @@ pub struct CutRequest {
     pub grant: Grant,
     pub operation: Arc<dyn Operation>,
     pub name: String,
-    /// The pieces, each with its storage thread and the number of its disk.
-    pub pieces: Vec<(usize, usize, CutPiece)>,
+    /// The pieces.
+    pub pieces: Vec<PlacedPiece>,
 }
 
 /// One piece to cut.

@@ -25,7 +25,7 @@ use pario_proto::{
     NamespaceRequest, ReplyMessage, Request, Revocation, SubfileLocation,
 };
 
-pub use cut::{CutCall, CutRequest};
+pub use cut::{CutCall, CutRequest, PlacedPiece};
 pub use extent_scheduler::ProcessCall;
 pub use interface::Interface;
 pub use node_proxy::NodeProxy;

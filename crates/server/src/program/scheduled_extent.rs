@@ -66,18 +66,29 @@ impl Token for FetchTask {}
 impl ScheduledExtent {
     /// Schedules an extent.
     pub fn new(running: Arc<RunningCall>, part: usize, place: ExtentPlacement) -> Self {
-        let task = running.task();
-        let wanted = task.map_or_else(Vec::new, |task| task.neighbours(place));
-        let neighbours = (!wanted.is_empty()).then(|| {
-            let fetched = Mutex::new(vec![None; wanted.len()]);
-            Arc::new(NeighbourSet { wanted, fetched })
-        });
-        Self { running, place, part, content: None, neighbours, output: None, ready_ns: 0 }
+        Self { running, place, part, content: None, neighbours: None, output: None, ready_ns: 0 }
     }
 
-    /// Loads the extent and its neighbours from the cache, without a disk access. Returns whether
-    /// nothing else is needed.
+    /// Asks the task for the neighbours that it needs.
+    fn list_neighbours(&mut self) {
+        if self.running.is_stopped() {
+            return;
+        }
+        let listed = self.running.task().map(|task| task.neighbours(self.place));
+        match listed {
+            Some(Ok(wanted)) if !wanted.is_empty() => {
+                let fetched = Mutex::new(vec![None; wanted.len()]);
+                self.neighbours = Some(Arc::new(NeighbourSet { wanted, fetched }));
+            }
+            Some(Err(why)) => self.running.fail_at(Some(self.place), why),
+            _ => {}
+        }
+    }
+
+    /// Lists the neighbours, and loads them and the extent from the cache, without a disk access.
+    /// Returns whether nothing else is needed.
     pub fn load_cached(&mut self) -> bool {
+        self.list_neighbours();
         let running = &self.running;
         self.content = cached_extent(&running.parts()[self.part], self.place);
         if let Some(found) = &self.content {
@@ -257,7 +268,7 @@ impl FetchTask {
         };
         let request = ProcessRequest::Cut {
             grant: running.shared.reissue(&running.work.grant),
-            operation: running.work.operation.clone(),
+            operation: running.operation().map(|(_, name)| name.clone()).unwrap_or_default(),
             pieces: vec![CutPiece {
                 place: wanted.placement,
                 part,
@@ -325,7 +336,8 @@ pub fn read_extent(
 
 /// Returns the piece of an extent that a task needs.
 fn cut(running: &RunningCall, wanted: &NeighbourRequest, extent: Option<&Extent>) -> Option<Bulk> {
-    match running.operation.cut(&wanted.selection, extent.map(stored)) {
+    let (operation, _) = running.operation()?;
+    match operation.cut(&wanted.selection, extent.map(stored)) {
         Ok(bytes) => Some(Bulk::from(bytes)),
         Err(why) => {
             running.fail_at(Some(wanted.placement), why);

@@ -90,11 +90,11 @@ impl OperationTask for ChainTask {
         true
     }
 
-    fn neighbours(&self, placement: ExtentPlacement) -> Vec<NeighbourRequest> {
+    fn neighbours(&self, placement: ExtentPlacement) -> Result<Vec<NeighbourRequest>, String> {
         let first = next(placement, self.subfiles);
         let second = next(first, self.subfiles);
         let request = |placement| NeighbourRequest { placement, selection: vec![self.end] };
-        [first, second].map(request).to_vec()
+        Ok([first, second].map(request).to_vec())
     }
 
     fn process(&self, input: &ExtentInput<'_>, _: &mut Scratch) -> Result<ExtentOutput, String> {

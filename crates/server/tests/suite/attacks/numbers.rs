@@ -4,11 +4,12 @@
 use pario_proto::{
     Access, AtomicCall, AtomicRequest, BytesUse, Call, CheckDepth, CheckRequest, CollectiveOpen,
     CompactionCursor, CreationOptions, CutPiece, DiskChoice, DiskId, ExtentIndex, ExtentPlacement,
-    ExtentSelection, FileId, FilePath, JOB_SIZE_LIMIT, JobCall, JobOpenCall, KnownFile,
-    LayoutChoice, LockCall, LockKind, LockRange, LockRequest, Member, Mode, NamespaceRequest,
-    NewFile, NodeInfo, Opened, PeerRequest, ProcessName, ProcessRequest, ProcessTarget,
-    ProcessWork, ROUNDS_LIMIT, Removal, Reply, Request, Revocation, Seek, SharedCall, SharedFileId,
-    SharedRequest, SubfileIndex, SubfileLocation, SubfileRange, TeamCall, TeamPlace, Transfer,
+    ExtentSelection, FileId, FilePath, Identity, JOB_SIZE_LIMIT, JobCall, JobOpenCall, KnownFile,
+    LayoutChoice, LockCall, LockKind, LockRange, LockRequest, Member, Mode, ModuleHash,
+    ModuleReference, ModuleRequest, NamespaceRequest, NewFile, NodeInfo, Opened, PeerRequest,
+    ProcessName, ProcessRequest, ProcessTarget, ProcessWork, ROUNDS_LIMIT, Removal, Reply, Request,
+    Revocation, Seek, SharedCall, SharedFileId, SharedRequest, SubfileIndex, SubfileLocation,
+    SubfileRange, TeamCall, TeamPlace, Transfer,
 };
 
 use super::node_process::AttackedNode;
@@ -119,6 +120,7 @@ fn kind(request: &Request) -> &'static str {
         Request::AtomicWaits => "atomic waits",
         Request::JoinUnnamedJob { .. } => "join unnamed job",
         Request::JobOpen { .. } => "job open",
+        Request::Module(_) => "module",
     }
 }
 
@@ -198,6 +200,7 @@ fn of_short(number: u32, flat: &Opened, extents: &Opened) -> Vec<Request> {
     let place = ExtentPlacement { subfile: SubfileIndex(number), extent: ExtentIndex(0) };
     let disk = first_part(extents).disk;
     let mut all: Vec<Request> = names.into_iter().map(Request::Namespace).collect();
+    let name = format!("m{number}");
     all.extend([
         Request::Read { grant: grant.clone(), part, ranges: ranges.clone() },
         Request::Write { grant: grant.clone(), part, ranges },
@@ -240,6 +243,17 @@ fn of_short(number: u32, flat: &Opened, extents: &Opened) -> Vec<Request> {
             after: None,
         }),
         Request::Peer(PeerRequest::FindFile { file: FileId(u128::from(number)) }),
+        Request::Peer(PeerRequest::FindModule {
+            module: ModuleReference { name: name.clone(), version: Some(number) },
+            who: Identity { uid: number, gids: vec![number; 20_000] },
+        }),
+        Request::Peer(PeerRequest::FetchModule { name: name.clone(), hash: ModuleHash([7; 32]) }),
+        Request::Module(ModuleRequest::Add { name: name.clone(), mode: number }),
+        Request::Module(ModuleRequest::Add { name: "n".repeat(200_000), mode: number }),
+        Request::Module(ModuleRequest::List),
+        Request::Module(ModuleRequest::Find { name: name.clone() }),
+        Request::Module(ModuleRequest::Fetch { name: name.clone() }),
+        Request::Module(ModuleRequest::Remove { name }),
         Request::Peer(PeerRequest::Describe {
             files: vec![(
                 KnownFile { path: None, path_version: number, record: flat.record.clone() },
