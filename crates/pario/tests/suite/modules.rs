@@ -104,8 +104,9 @@ fn a_module_gets_neighbours_and_writes_extents_over_every_transport() {
         let cluster = &site.cluster;
         let tiles = random_bodies(TILES * TILES, SIDE * SIDE);
         let file = filled(cluster, "/image", &tiles);
+        let like = file.record().layout.clone().unwrap();
         let options = cluster.options().read(true).write(true).create(true);
-        let target = options.extents().open("/mean").unwrap();
+        let target = options.layout(like).open("/mean").unwrap();
         cluster.add_module("stencil", &stencil, CALLABLE).unwrap();
         let parameters = format!("width={SIDE}\nheight={SIDE}\ncolumns={TILES}\nrows={TILES}");
         let call = cluster.process(&file).operation_with("stencil", parameters.into_bytes());
@@ -234,7 +235,13 @@ fn call_as(client: &RawClient, name: &str) -> Result<Reply, Failure> {
         target: None,
         is_traced: false,
     };
-    client.ask(Request::Process(ProcessRequest::Begin { call: 1, work }))
+    let mut reply = client.ask(Request::Process(ProcessRequest::Begin { call: 1, work }));
+    while let Ok(Reply::Processed(update)) = &reply
+        && !update.is_over
+    {
+        reply = client.ask(Request::Process(ProcessRequest::More { call: 1 }));
+    }
+    reply
 }
 
 #[test]
@@ -340,7 +347,10 @@ fn a_thousand_bad_modules_are_refused() {
     let good = module("PARIO_EXPORT(pario_process) { return pario_nothing(); }");
     let began = Instant::now();
     for number in 0..1000 {
-        let refused = add(number, good[..number % good.len()].to_vec()).unwrap_err();
+        let mut bytes = good.clone();
+        // Magic number and version.
+        bytes[number % 8] ^= 1 + u8::try_from(number / 8).unwrap();
+        let refused = add(number, bytes).unwrap_err();
         assert!(matches!(refused, Failure::Invalid(_)), "{number}: {refused}");
     }
     println!("a thousand refusals take {:?}", began.elapsed());
