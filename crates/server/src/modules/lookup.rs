@@ -158,7 +158,7 @@ fn fetched_bytes(reply: ReplyMessage<Bulk>) -> Result<Bulk, Failure> {
 fn parse_peer_name(text: &str) -> Option<(&str, ModuleHash)> {
     let (name, hash) = text.strip_prefix(PEER_PREFIX)?.split_once(':')?;
     let mut bytes = [0; 32];
-    if hash.len() != 2 * bytes.len() || !hash.is_ascii() {
+    if hash.len() != 2 * bytes.len() || !hash.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }
     for (byte, digits) in bytes.iter_mut().zip(hash.as_bytes().chunks(2)) {
