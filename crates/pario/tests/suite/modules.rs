@@ -185,7 +185,7 @@ fn modules_are_listed_replaced_by_version_and_removed() {
             (b"2".into(), b"2".into())
         );
         assert_eq!(result("which@1").unwrap_err().kind(), ErrorKind::Unsupported);
-        assert_eq!(cluster.modules().unwrap(), [record.clone()]);
+        assert_eq!(cluster.modules().unwrap(), std::slice::from_ref(&record));
         assert_eq!(cluster.module("which").unwrap(), record);
         assert_eq!(cluster.module_bytes("which").unwrap(), second);
         cluster.remove_module("which").unwrap();

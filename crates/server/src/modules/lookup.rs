@@ -68,6 +68,10 @@ pub fn find_for_peer(
 }
 
 /// Returns the module from the cache, or fetches and compiles it.
+#[cfg_attr(
+    not(feature = "modules"),
+    expect(unreachable_code, reason = "such a node never has a compiled module")
+)]
 fn compiled(
     shared: &Arc<NodeState>,
     name: String,

@@ -9,7 +9,7 @@ use crate::operation::Operation;
 
 /// The host of a node that runs no modules.
 #[derive(Default)]
-pub struct ModuleHost;
+pub struct ModuleHost {}
 
 /// No module is ever compiled.
 #[derive(Clone)]
