@@ -42,6 +42,7 @@ void gdsum(double *Numbers, long Count, double *Work);
 int pario_name_rule(const char *FileName);
 
 int pario_is_shared(int FileDescriptor);
+int pario_inherit_descriptors(void);
 ssize_t pario_read(int FileDescriptor, void *Buffer, size_t NBytes);
 ssize_t pario_write(int FileDescriptor, const void *Buffer, size_t NBytes);
 ssize_t pario_readv(int FileDescriptor, const struct iovec *iov, int iovCount);

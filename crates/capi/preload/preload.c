@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 _Thread_local int inside;
 
@@ -24,6 +25,21 @@ void *next(const char *name) {
   }
   return found;
 }
+
+/* Finds the shared files that this process has inherited; standard streams may be among them. */
+__attribute__((constructor)) static void inherit(void) {
+  inside++;
+  int standard = pario_inherit_descriptors();
+  inside--;
+  for (int fd = 0; fd < 3; fd++)
+    if ((standard & 1 << fd) != 0) standard_changed(fd);
+}
+
+/*
+ * A child of vfork has the memory of its parent and its own descriptors: the table of descriptors
+ * would be wrong in one of them.
+ */
+pid_t vfork(void) { return fork(); }
 
 typedef int open_call(const char *, int, ...);
 typedef int openat_call(int, const char *, int, ...);
@@ -54,7 +70,9 @@ int open(const char *name, int flags, ...) {
   NEXT(open_call *, "open")
   MODE_OF(flags, mode)
   int rule = rule_of(name);
-  if (rule != 0) TAKEN_BY_NAME(OPEN, "open", name, rule, pfslib_open(name, flags & ~O_NONBLOCK, mode));
+  if (rule != 0)
+    TAKEN_BY_NAME(OPEN, "open", name, rule,
+                  standard_opened(pfslib_open(name, flags & ~O_NONBLOCK, mode)));
   return system_call(name, flags, mode);
 }
 
@@ -62,7 +80,9 @@ int open64(const char *name, int flags, ...) {
   NEXT(open_call *, "open64")
   MODE_OF(flags, mode)
   int rule = rule_of(name);
-  if (rule != 0) TAKEN_BY_NAME(OPEN, "open", name, rule, pfslib_open(name, flags & ~O_NONBLOCK, mode));
+  if (rule != 0)
+    TAKEN_BY_NAME(OPEN, "open", name, rule,
+                  standard_opened(pfslib_open(name, flags & ~O_NONBLOCK, mode)));
   return system_call(name, flags, mode);
 }
 
@@ -70,7 +90,9 @@ int openat(int directory, const char *name, int flags, ...) {
   NEXT(openat_call *, "openat")
   MODE_OF(flags, mode)
   int rule = rule_at(directory, name);
-  if (rule != 0) TAKEN_BY_NAME(OPEN, "open", name, rule, pario_openat(directory, name, flags & ~O_NONBLOCK, mode));
+  if (rule != 0)
+    TAKEN_BY_NAME(OPEN, "open", name, rule,
+                  standard_opened(pario_openat(directory, name, flags & ~O_NONBLOCK, mode)));
   return system_call(directory, name, flags, mode);
 }
 
@@ -78,7 +100,9 @@ int openat64(int directory, const char *name, int flags, ...) {
   NEXT(openat_call *, "openat64")
   MODE_OF(flags, mode)
   int rule = rule_at(directory, name);
-  if (rule != 0) TAKEN_BY_NAME(OPEN, "open", name, rule, pario_openat(directory, name, flags & ~O_NONBLOCK, mode));
+  if (rule != 0)
+    TAKEN_BY_NAME(OPEN, "open", name, rule,
+                  standard_opened(pario_openat(directory, name, flags & ~O_NONBLOCK, mode)));
   return system_call(directory, name, flags, mode);
 }
 
@@ -205,21 +229,27 @@ int fstat64(int fd, struct stat64 *status) {
 
 int dup(int fd) {
   NEXT(fd_call *, "dup")
-  if (is_ours(fd)) TAKEN(DUP, int, pario_dup(fd));
+  if (is_ours(fd)) TAKEN(DUP, int, standard_opened(pario_dup(fd)));
   return system_call(fd);
 }
 
 int dup2(int fd, int number) {
   typedef int dup2_call(int, int);
   NEXT(dup2_call *, "dup2")
-  if (is_ours(fd) || is_ours(number)) TAKEN(DUP, int, pario_dup2(fd, number));
+  if (is_ours(fd) || is_ours(number)) {
+    standard_changes(number);
+    TAKEN(DUP, int, standard_opened(pario_dup2(fd, number)));
+  }
   return system_call(fd, number);
 }
 
 int dup3(int fd, int number, int flags) {
   typedef int dup3_call(int, int, int);
   NEXT(dup3_call *, "dup3")
-  if (is_ours(fd) || is_ours(number)) TAKEN(DUP, int, pario_dup3(fd, number, flags));
+  if (is_ours(fd) || is_ours(number)) {
+    standard_changes(number);
+    TAKEN(DUP, int, standard_opened(pario_dup3(fd, number, flags)));
+  }
   return system_call(fd, number, flags);
 }
 

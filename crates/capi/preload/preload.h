@@ -50,6 +50,15 @@ __attribute__((visibility("hidden"))) void report_passed(const char *call, const
 /* Flushes the streams of shared files. */
 __attribute__((visibility("hidden"))) void flush_streams(void);
 
+/* Flushes a standard stream whose descriptor (0 to 2) is about to become that of another file. */
+__attribute__((visibility("hidden"))) void standard_changes(int fd);
+
+/*
+ * Makes a standard stream one over a shared file if its descriptor (0 to 2) has become that of one,
+ * and the one of the system again if it is no longer.
+ */
+__attribute__((visibility("hidden"))) void standard_changed(int fd);
+
 /* Finds the system's function that this library replaces, once. */
 #define NEXT(type, name)                                                                           \
   static _Atomic(type) known;                                                                      \
@@ -80,6 +89,12 @@ __attribute__((visibility("hidden"))) void flush_streams(void);
     if (result < 0) report_failure(label, name);                                                   \
     return result;                                                                                 \
   } while (0)
+
+/* Returns a new descriptor; if it is that of a standard stream, the stream follows it. */
+static inline int standard_opened(int fd) {
+  if (fd >= 0 && fd < 3) standard_changed(fd);
+  return fd;
+}
 
 static inline int is_ours(int fd) { return !inside && pario_is_shared(fd); }
 

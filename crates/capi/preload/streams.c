@@ -14,7 +14,7 @@ enum { BUFFER_BYTES = 1 << 16 };
 
 struct stream {
   FILE *file;
-  int fd;
+  int fd; /* -1 if the descriptor stays open when the stream is closed */
   struct stream *after;
   char buffer[BUFFER_BYTES];
 };
@@ -60,22 +60,31 @@ static int stream_close(void *cookie) {
   *place = stream->after;
   pthread_mutex_unlock(&lock);
   atomic_fetch_sub(&open_streams, 1);
-  INSIDE(CLOSE, int, closed, pfslib_close(stream->fd));
+  int closed = 0;
+  if (stream->fd >= 0) {
+    INSIDE(CLOSE, int, result, pfslib_close(stream->fd));
+    closed = result;
+  }
   int error = errno;
   free(stream);
   errno = error;
   return closed;
 }
 
+/* Returns a stream of a shared file; NULL for any other stream. */
+static struct stream *find(FILE *file) {
+  if (atomic_load_explicit(&open_streams, memory_order_relaxed) == 0) return NULL;
+  pthread_mutex_lock(&lock);
+  struct stream *found = streams;
+  while (found != NULL && found->file != file) found = found->after;
+  pthread_mutex_unlock(&lock);
+  return found;
+}
+
 /* Returns the descriptor of a stream of a shared file; -1 for any other stream. */
 static int descriptor_of(FILE *file) {
-  if (atomic_load_explicit(&open_streams, memory_order_relaxed) == 0) return -1;
-  int fd = -1;
-  pthread_mutex_lock(&lock);
-  for (struct stream *stream = streams; stream != NULL && fd < 0; stream = stream->after)
-    if (stream->file == file) fd = stream->fd;
-  pthread_mutex_unlock(&lock);
-  return fd;
+  struct stream *stream = find(file);
+  return stream != NULL ? stream->fd : -1;
 }
 
 void flush_streams(void) {
@@ -124,6 +133,41 @@ static FILE *stream_over(int fd, const char *mode) {
   pthread_mutex_unlock(&lock);
   atomic_fetch_add(&open_streams, 1);
   return file;
+}
+
+/*
+ * The standard streams. The C library lets programs assign stdin, stdout and stderr, and uses the
+ * variables itself. A stream of the system cannot reach a shared file, so that another one takes its
+ * place as long as its descriptor is that of a shared file.
+ */
+static FILE **const standard[3] = {&stdin, &stdout, &stderr};
+static FILE *of_system[3];
+
+void standard_changes(int fd) {
+  if (fd < 0 || fd > 2 || *standard[fd] == NULL) return;
+  int error = errno;
+  if (fd != 0) fflush(*standard[fd]);
+  errno = error;
+}
+
+void standard_changed(int fd) {
+  if (fd < 0 || fd > 2) return;
+  int error = errno;
+  struct stream *now = find(*standard[fd]);
+  if (pario_is_shared(fd) && now == NULL) {
+    FILE *file = stream_over(fd, fd == 0 ? "r" : "w");
+    if (file != NULL) {
+      if (fd == 2) setvbuf(file, NULL, _IONBF, 0);
+      of_system[fd] = *standard[fd];
+      *standard[fd] = file;
+    }
+  } else if (!pario_is_shared(fd) && now != NULL && of_system[fd] != NULL) {
+    FILE *file = *standard[fd];
+    *standard[fd] = of_system[fd];
+    now->fd = -1;
+    fclose(file);
+  }
+  errno = error;
 }
 
 /* Opens a name that matches the rule. */

@@ -14,13 +14,15 @@ use pario::{Cluster, FileKind, FileRecord, Listing};
 use parking_lot::Mutex;
 
 use crate::boundary::return_errno;
-use crate::errors::{CallResult, ErrnoContext, ErrnoError, IntoCallResult};
+use crate::errors::{CallResult, EPFSLFORK, ErrnoContext, ErrnoError, IntoCallResult};
 use crate::{by_name, descriptors, file_status, opening};
 
 /// A stream over a shared directory.
 #[derive(Debug)]
 struct DirectoryStream {
     cluster: Cluster,
+    /// The process that has the connection to the cluster.
+    process: u32,
     path: String,
     fd: c_int,
     /// The record of the directory itself.
@@ -188,7 +190,8 @@ fn open_stream(fd: c_int) -> CallResult<*mut DIR> {
     let listing = cluster.list_names(&path).in_call(ErrnoContext::Open)?;
     // SAFETY: all-zero bytes are a valid `struct dirent`.
     let entry = Box::new(unsafe { std::mem::zeroed::<dirent>() });
-    let stream = DirectoryStream { cluster, path, fd, record, listing, position: 0, entry };
+    let (process, position) = (std::process::id(), 0);
+    let stream = DirectoryStream { cluster, process, path, fd, record, listing, position, entry };
     let stream = Arc::new(Mutex::new(stream));
     let address = Arc::as_ptr(&stream).cast::<DIR>().cast_mut();
     STREAMS.lock().get_or_insert_default().insert(address.addr(), stream);
@@ -199,6 +202,7 @@ fn open_stream(fd: c_int) -> CallResult<*mut DIR> {
 impl DirectoryStream {
     /// Stores the next entry. Returns false at the end.
     fn advance(&mut self) -> CallResult<bool> {
+        self.check_process()?;
         let (name, record) = match self.position {
             0 => (".".to_owned(), self.record.clone()),
             1 => ("..".to_owned(), self.parent()),
@@ -213,6 +217,15 @@ impl DirectoryStream {
         self.position += 1;
         self.store(&name, &record);
         Ok(true)
+    }
+
+    /// Fails in a process that was forked from the one that opened the stream.
+    fn check_process(&self) -> CallResult<()> {
+        if self.process == std::process::id() {
+            return Ok(());
+        }
+        let why = "the parent of this process has opened the directory: open it again";
+        Err(ErrnoError::new(EPFSLFORK, format!("{}: {why}", self.path)))
     }
 
     /// Returns the record of the directory above; of this one if this user may not see that.
@@ -243,6 +256,7 @@ impl DirectoryStream {
         if position == self.position {
             return Ok(());
         }
+        self.check_process()?;
         self.listing = self.cluster.list_names(&self.path).in_call(ErrnoContext::Open)?;
         self.position = 0;
         while self.position < position && self.advance()? {}

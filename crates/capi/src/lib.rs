@@ -23,7 +23,7 @@
 //! [`ErrnoError`](errors::ErrnoError) either into `errno` or into a message and the end of the
 //! process. [`process`] connects to the job and the cluster, [`team`] joins the ranks that share
 //! memory (no cluster needed), [`descriptors`] maps descriptors to open files, and [`requests`]
-//! holds started requests. [`names`] decides which names are those of shared files; [`by_name`],
+//! holds started requests. [`inheritance`] passes descriptors on to other processes. [`names`] decides which names are those of shared files; [`by_name`],
 //! [`attributes`], [`directories`], [`working_directory`] and [`file_systems`] have the system's
 //! calls on names.
 
@@ -42,6 +42,7 @@ pub mod file_systems;
 pub mod fortran;
 pub mod fortran_units;
 pub mod gio;
+pub mod inheritance;
 pub mod names;
 pub mod nx;
 pub mod opening;

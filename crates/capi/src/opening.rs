@@ -10,6 +10,7 @@ use pario::{
 
 use crate::descriptors::{self, DescriptorEntry, FileHandle};
 use crate::errors::{CallResult, EPFSLNDELAY, ErrnoContext, ErrnoError, IntoCallResult};
+use crate::inheritance::{InheritableFile, OpenKind};
 use crate::names::{self, NameTarget};
 use crate::{process, striping};
 
@@ -71,8 +72,10 @@ pub fn open_directory(path: String, flags: c_int) -> CallResult<c_int> {
         let why = "a directory can only be opened for reading";
         return Err(ErrnoError::new(libc::EISDIR, format!("{path}: {why}")));
     }
+    let opened_with = flags;
     let flags = flags & (libc::O_ACCMODE | libc::O_DIRECTORY);
-    let placeholder = descriptors::reserve(&path)?;
+    let file = InheritableFile { kind: OpenKind::Directory, flags, path: path.clone() };
+    let placeholder = descriptors::reserve(&file, opened_with)?;
     let entry = DescriptorEntry::directory(path, flags, process.files.clone());
     Ok(descriptors::add(placeholder, entry))
 }
@@ -182,10 +185,8 @@ fn open_shared(
     is_single: bool,
 ) -> CallResult<c_int> {
     check_flags(&path, flags, is_single)?;
-    let placeholder = match is_single {
-        true => descriptors::reserve(&path)?,
-        false => or_fail_open(&files, descriptors::reserve(&path))?,
-    };
+    let placeholder = descriptors::reserve(&inheritable(&path, flags, is_single), flags);
+    let placeholder = if is_single { placeholder? } else { or_fail_open(&files, placeholder)? };
     let openers = if is_single { process::current()?.single_files.clone() } else { files.clone() };
     let mode = mode & !umask();
     // The open of this process alone may connect to the home node of the file, which starts threads.
@@ -210,6 +211,46 @@ fn open_shared(
     let file = Arc::new(file.map_err(|failed| names::with_put_hint(failed, &path))?);
     let entry = DescriptorEntry::new(path, flags, files, FileHandle { file, is_single });
     Ok(descriptors::add(placeholder, entry))
+}
+
+/// Returns what the placeholder of a file says.
+fn inheritable(path: &str, flags: c_int, is_single: bool) -> InheritableFile {
+    let kind = match is_single {
+        _ if flags & libc::O_TMPFILE == libc::O_TMPFILE => OpenKind::Unnamed,
+        true => OpenKind::Single,
+        false => OpenKind::Collective,
+    };
+    let flags = flags & (libc::O_ACCMODE | libc::O_APPEND | libc::O_SYNC);
+    InheritableFile { kind, flags, path: path.to_owned() }
+}
+
+/// Opens the file of an inherited descriptor once more, by this process alone. The file exists, and
+/// the process from which the descriptor came has opened it first.
+pub fn open_inherited(file: &InheritableFile) -> CallResult<DescriptorEntry> {
+    let refused = |why: &str| Err(ErrnoError::new(libc::EBADF, format!("{}: {why}", file.path)));
+    let process = process::current()?;
+    let (path, flags) = (file.path.clone(), file.flags);
+    match file.kind {
+        OpenKind::Single => {}
+        OpenKind::Directory => {
+            return Ok(DescriptorEntry::directory(path, flags, process.files.clone()));
+        }
+        OpenKind::Collective => {
+            return refused(
+                "the processes of a job have opened it together: other processes cannot use their \
+                 descriptors",
+            );
+        }
+        OpenKind::Unnamed => {
+            return refused("it has no name: other processes cannot use it");
+        }
+    }
+    let opened = process::with_signals_blocked(|| {
+        options_of(flags, 0, &process.single_files, Mode::Unix)?.open(&path)
+    });
+    let file = Arc::new(opened.in_call(ErrnoContext::Open)?);
+    let handle = FileHandle { file, is_single: true };
+    Ok(DescriptorEntry::new(path, flags, process.files.clone(), handle))
 }
 
 fn check_flags(path: &str, flags: c_int, is_single: bool) -> CallResult<()> {

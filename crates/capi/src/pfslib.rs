@@ -7,7 +7,7 @@ use crate::buffers::CallerBuffers;
 use crate::descriptors;
 use crate::errors::{self, CallResult, EPFSLNBYTES, ErrnoContext, ErrnoError, IntoCallResult};
 use crate::requests::{self, StartedIo};
-use crate::{names, opening, plain_files, process, shared_io};
+use crate::{inheritance, names, opening, plain_files, process, shared_io};
 
 /// Defines the two forms of a call: one ends the process on failure, the other returns -1. The
 /// `then` expression converts the second form's result to the first form's.
@@ -186,6 +186,7 @@ pub extern "C" fn pfslib_close(fd: c_int) -> c_int {
 pub extern "C" fn pfslib_lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t {
     return_errno(|| {
         if let Some(open) = descriptors::find(fd)? {
+            let _pointer = inheritance::take_pointer(fd, &open)?;
             return shared_io::seek(&open, offset, whence);
         }
         // SAFETY: the call takes no memory.
@@ -307,7 +308,7 @@ fn check_all(moved: c_long, wanted: i64) -> CallResult<()> {
 /// Starts a request. On a plain descriptor it is complete at once.
 fn start(fd: c_int, pieces: CallResult<CallerBuffers>, is_write: bool) -> CallResult<c_long> {
     let slot = requests::reserve().map_err(|failed| shared_io::fail_start(fd, failed))?;
-    requests::start(slot, fd, || {
+    requests::start(slot, fd, |id| {
         let Some(open) = descriptors::find(fd)? else {
             let mut pieces = pieces?;
             let moved = if is_write {
@@ -324,13 +325,16 @@ fn start(fd: c_int, pieces: CallResult<CallerBuffers>, is_write: bool) -> CallRe
                     }
                 })
             };
-            return plain_files::with_pfslib_errno(moved).map(|_| StartedIo::Over(Ok(())));
+            let moved = plain_files::with_pfslib_errno(moved);
+            return moved.map(|_| (StartedIo::Over(Ok(())), None));
         };
-        if is_write {
-            shared_io::start_write(&open, pieces)
-        } else {
-            shared_io::start_read(&open, pieces)
-        }
+        let len = pieces.as_ref().map_or(0, CallerBuffers::len) as u64;
+        let started = match is_write {
+            true => shared_io::start_write(&open, pieces),
+            false => shared_io::start_read(&open, pieces),
+        }?;
+        let shown = open.file()?.show_request(id.unsigned_abs(), is_write, len);
+        Ok((started, shown))
     })
 }
 

@@ -8,7 +8,7 @@ use crate::buffers::CallerBuffers;
 use crate::descriptors::{self, DescriptorEntry};
 use crate::errors::{CallResult, EPFSLNDELAY, ErrnoContext, ErrnoError, IntoCallResult};
 use crate::names::{NameMatch, NameRule};
-use crate::{file_status, plain_files, record_locks, shared_io, striping};
+use crate::{file_status, inheritance, plain_files, record_locks, shared_io, striping};
 
 /// Returns whether a descriptor is that of a shared file.
 #[unsafe(no_mangle)]
@@ -59,6 +59,7 @@ pub unsafe extern "C" fn pario_read(fd: c_int, buffer: *mut c_void, bytes: size_
         Some(open) => {
             // SAFETY: the caller guarantees it.
             let to = unsafe { CallerBuffers::single(buffer, bytes) };
+            let _pointer = inheritance::take_pointer(fd, &open)?;
             shared_io::read(&open, to).and_then(size)
         }
         // SAFETY: the caller guarantees it.
@@ -77,6 +78,7 @@ pub unsafe extern "C" fn pario_write(fd: c_int, buffer: *const c_void, bytes: si
         Some(open) => {
             // SAFETY: the caller guarantees it.
             let from = unsafe { CallerBuffers::single(buffer, bytes) };
+            let _pointer = inheritance::take_pointer(fd, &open)?;
             shared_io::write(&open, from).and_then(size)
         }
         // SAFETY: the caller guarantees it.
@@ -94,6 +96,7 @@ pub unsafe extern "C" fn pario_readv(fd: c_int, pieces: *const iovec, count: c_i
         Some(open) => {
             // SAFETY: the caller guarantees it.
             let to = unsafe { CallerBuffers::vectored(pieces, count) };
+            let _pointer = inheritance::take_pointer(fd, &open)?;
             shared_io::read(&open, to).and_then(size)
         }
         // SAFETY: the caller guarantees it.
@@ -111,6 +114,7 @@ pub unsafe extern "C" fn pario_writev(fd: c_int, pieces: *const iovec, count: c_
         Some(open) => {
             // SAFETY: the caller guarantees it.
             let from = unsafe { CallerBuffers::vectored(pieces, count) };
+            let _pointer = inheritance::take_pointer(fd, &open)?;
             shared_io::write(&open, from).and_then(size)
         }
         // SAFETY: the caller guarantees it.
@@ -222,8 +226,12 @@ pub unsafe extern "C" fn pario_fstat(fd: c_int, to: *mut libc::stat) -> c_int {
 /// `dup`: both descriptors share the file with its mode and pointer.
 #[unsafe(no_mangle)]
 pub extern "C" fn pario_dup(fd: c_int) -> c_int {
+    if descriptors::is_unused(fd) {
+        // SAFETY: the call takes no memory.
+        return return_errno(|| descriptors::duplicate_unused(|| unsafe { libc::dup(fd) }));
+    }
     return_errno(|| match descriptors::find(fd)? {
-        Some(open) => descriptors::duplicate(fd, &open, 0),
+        Some(open) => descriptors::duplicate(fd, &open, 0, false),
         // SAFETY: the call takes no memory.
         None => plain_files::check_int(unsafe { libc::dup(fd) }),
     })
@@ -242,12 +250,21 @@ pub extern "C" fn pario_dup2(fd: c_int, number: c_int) -> c_int {
     pario_dup3(fd, number, 0)
 }
 
-/// `dup3`. The descriptor of a shared file is always closed on exec.
+/// `dup3`. The descriptor of a shared file is always closed on exec, unless the preload library makes
+/// it inheritable.
 #[unsafe(no_mangle)]
 pub extern "C" fn pario_dup3(fd: c_int, number: c_int, flags: c_int) -> c_int {
+    if descriptors::is_unused(fd) && fd != number {
+        return return_errno(|| {
+            // As with the system, an error of this close is lost.
+            let _ = descriptors::close(number);
+            // SAFETY: the call takes no memory.
+            descriptors::duplicate_unused(|| unsafe { libc::dup3(fd, number, flags) })
+        });
+    }
     return_errno(|| match descriptors::find(fd)? {
         Some(open) if fd != number && flags & !libc::O_CLOEXEC == 0 => {
-            descriptors::duplicate_to(fd, &open, number)
+            descriptors::duplicate_to(fd, &open, number, flags & libc::O_CLOEXEC != 0)
         }
         Some(open) => {
             let why = format!("{}: dup3 of {fd} to {number} with flags {flags:#x}", open.path);
@@ -272,17 +289,32 @@ pub extern "C" fn pario_dup3(fd: c_int, number: c_int, flags: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pario_fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
     return_errno(|| {
+        if descriptors::is_unused(fd) {
+            // SAFETY: these commands take a number.
+            let call = || unsafe { libc::fcntl(fd, command, argument) };
+            match command {
+                libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+                    return descriptors::duplicate_unused(call);
+                }
+                libc::F_GETFD | libc::F_SETFD => return plain_files::check_int(call()),
+                _ => {}
+            }
+        }
         let Some(open) = descriptors::find(fd)? else {
             // SAFETY: the caller guarantees it.
             return plain_files::check_int(unsafe { libc::fcntl(fd, command, argument) });
         };
         match command {
             libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
-                descriptors::duplicate(fd, &open, int_of(argument))
+                let is_closed_on_exec = command == libc::F_DUPFD_CLOEXEC;
+                descriptors::duplicate(fd, &open, int_of(argument), is_closed_on_exec)
             }
-            libc::F_GETFD => Ok(libc::FD_CLOEXEC),
-            // A shared file is always closed on exec.
-            libc::F_SETFD if argument & c_long::from(libc::FD_CLOEXEC) != 0 => Ok(0),
+            // SAFETY: the call takes no memory.
+            libc::F_GETFD => plain_files::check_int(unsafe { libc::fcntl(fd, command) }),
+            // Without the preload library a shared file is always closed on exec.
+            libc::F_SETFD if inheritance::is_on() || is_closed_on_exec(argument) => {
+                descriptors::set_closed_on_exec(fd, &open, is_closed_on_exec(argument)).map(|()| 0)
+            }
             libc::F_GETFL => Ok(open.flags & (libc::O_ACCMODE | libc::O_APPEND | libc::O_SYNC)),
             libc::F_SETFL if argument & c_long::from(libc::O_NONBLOCK) != 0 => {
                 Err(ErrnoError::new(
@@ -340,6 +372,10 @@ pub extern "C" fn pario_lockf(fd: c_int, command: c_int, len: off_t) -> c_int {
         // SAFETY: the call takes no memory.
         None => plain_files::check_int(unsafe { libc::lockf(fd, command, len) }),
     })
+}
+
+fn is_closed_on_exec(descriptor_flags: c_long) -> bool {
+    descriptor_flags & c_long::from(libc::FD_CLOEXEC) != 0
 }
 
 /// Returns the optional argument of `fcntl` where it is an `int`: only its lower half is defined.

@@ -1,8 +1,11 @@
 //! This process: its rank in its job, and its connection to the cluster.
 //!
 //! A program may say its rank and size with `pfslib_init`; otherwise the launcher's environment
-//! variables say them. Processes of a job without a name find each other at the cluster's node. A process that was forked from one with a connection cannot use it, because
-//! the connection's threads exist only in the parent: calls there fail with `EPFSLFORK`.
+//! variables say them. Processes of a job without a name find each other at the cluster's node.
+//!
+//! A process that was forked from one with a connection cannot use it, because the connection's
+//! threads exist only in the parent: calls there fail with `EPFSLFORK`. With the preload library the
+//! child makes a connection of its own instead, and is a job of one process.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +16,7 @@ use pario::{Cluster, ClusterOptions, Job, JobFiles};
 use parking_lot::Mutex;
 
 use crate::errors::{CallResult, EPFSLFORK, ErrnoContext, ErrnoError, IntoCallResult};
+use crate::{descriptors, inheritance};
 
 /// The connection of this process to the cluster.
 #[derive(Debug)]
@@ -26,7 +30,10 @@ pub struct ProcessState {
 }
 
 static PROCESS: Mutex<Option<Arc<ProcessState>>> = Mutex::new(None);
+/// Whether this process was forked and cannot use the connection of its parent.
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
+/// Whether this process was forked and makes a connection of its own.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
 static FORK_HANDLER: Once = Once::new();
 
 /// Sets host, size and rank, and connects: implements `pfslib_init`.
@@ -71,8 +78,12 @@ pub fn current() -> CallResult<Arc<ProcessState>> {
         return Ok(known.clone());
     }
     let cluster = connect("")?;
-    let job = Job::options().join_at(&cluster).in_call(ErrnoContext::Open)?;
-    let known = Arc::new(ProcessState::new(&cluster, &job, None)?);
+    let job = match IS_CHILD.load(Ordering::Relaxed) {
+        // The rank of the environment is that of the parent.
+        true => Job::new(&format!("child process {}", std::process::id()), 1, 0),
+        false => Job::options().join_at(&cluster),
+    };
+    let known = Arc::new(ProcessState::new(&cluster, &job.in_call(ErrnoContext::Open)?, None)?);
     *process = Some(known.clone());
     Ok(known)
 }
@@ -175,13 +186,54 @@ fn connect(host: &str) -> CallResult<Cluster> {
 /// Makes every process that is forked from now on know that it was forked.
 pub fn register_fork_handler() {
     FORK_HANDLER.call_once(|| {
-        // SAFETY: the handler only sets a flag. If registration fails, forks go unnoticed.
-        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+        // If registration fails, forks go unnoticed.
+        match inheritance::is_on() {
+            // SAFETY: each fork calls the first handler, and then one of the others.
+            true => unsafe {
+                libc::pthread_atfork(
+                    Some(lock_before_fork),
+                    Some(unlock_in_parent),
+                    Some(unlock_in_child),
+                )
+            },
+            // SAFETY: the handler only sets a flag.
+            false => unsafe { libc::pthread_atfork(None, None, Some(forked)) },
+        };
     });
 }
 
 extern "C" fn forked() {
     IS_FORKED.store(true, Ordering::Relaxed);
+}
+
+extern "C" fn lock_before_fork() {
+    std::mem::forget(PROCESS.lock());
+    descriptors::lock_before_fork();
+    pario::fork::lock_before_fork();
+}
+
+extern "C" fn unlock_in_parent() {
+    unlock_after_fork(false);
+}
+
+extern "C" fn unlock_in_child() {
+    unlock_after_fork(true);
+    IS_CHILD.store(true, Ordering::Relaxed);
+    // The memory of a job cannot be left behind like a connection.
+    IS_FORKED.store(crate::team::has_joined(), Ordering::Relaxed);
+}
+
+fn unlock_after_fork(is_child: bool) {
+    // SAFETY: `lock_before_fork` ran in this thread before the fork.
+    unsafe { pario::fork::unlock_after_fork(is_child) };
+    // SAFETY: as above.
+    unsafe { descriptors::unlock_after_fork(is_child) };
+    // SAFETY: this thread has the lock; its guard was forgotten.
+    let mut process = unsafe { PROCESS.make_guard_unchecked() };
+    if is_child {
+        // It belongs to the parent: dropping it would wait for threads that do not exist here.
+        std::mem::forget(process.take());
+    }
 }
 
 /// Runs `body` with all signals blocked, so that the threads that it starts never handle signals of

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use libc::{c_int, c_long};
-use pario::Pending;
+use pario::{Pending, ShownRequest};
 use parking_lot::Mutex;
 
 use crate::buffers::CallerBuffers;
@@ -39,6 +39,8 @@ pub enum StartedIo {
 struct IoRequest {
     fd: c_int,
     started: Mutex<Option<StartedIo>>,
+    /// Shows it in `pario status`.
+    _shown: Option<ShownRequest>,
 }
 
 #[derive(Default)]
@@ -57,18 +59,18 @@ pub fn reserve() -> CallResult<RequestSlot> {
     RequestSlot::new()
 }
 
-/// Starts a request in a reserved slot and returns its id.
+/// Starts a request in a reserved slot and returns its id, which `start` is called with.
 pub fn start(
     reserved: RequestSlot,
     fd: c_int,
-    start: impl FnOnce() -> CallResult<StartedIo>,
+    start: impl FnOnce(c_long) -> CallResult<(StartedIo, Option<ShownRequest>)>,
 ) -> CallResult<c_long> {
-    let started = Mutex::new(Some(start()?));
+    let id = reserved.id;
+    let (started, shown) = start(id)?;
+    let started = Mutex::new(Some(started));
     let mut table = TABLE.lock();
     let table = table.get_or_insert_default();
-    let id = table.next;
-    table.next += 1;
-    table.under_way.insert(id, Arc::new(IoRequest { fd, started }));
+    table.under_way.insert(id, Arc::new(IoRequest { fd, started, _shown: shown }));
     reserved.used(table);
     Ok(id)
 }
@@ -178,6 +180,7 @@ fn limit() -> CallResult<usize> {
 /// A slot for a request that is being started.
 #[derive(Debug)]
 pub struct RequestSlot {
+    id: c_long,
     is_used: bool,
 }
 
@@ -190,7 +193,9 @@ impl RequestSlot {
             return Err(too_many(limit));
         }
         table.reserved += 1;
-        Ok(Self { is_used: false })
+        let id = table.next;
+        table.next += 1;
+        Ok(Self { id, is_used: false })
     }
 
     /// Passes the slot to a request that is in the table.

@@ -21,6 +21,11 @@ pub fn joined() -> Option<Team> {
     JOB.lock().as_ref()?.team().ok()
 }
 
+/// Returns whether this process has joined a team, or is about to. Takes no lock.
+pub fn has_joined() -> bool {
+    JOB.try_lock().is_none_or(|job| job.is_some())
+}
+
 /// Sets rank and size and joins the team: implements `do_nio`.
 pub fn init(rank: c_int, size: c_int) -> CallResult<()> {
     process::check_fork()?;

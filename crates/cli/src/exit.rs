@@ -29,6 +29,16 @@ pub const INTERRUPTED: u8 = 130;
 #[error("{0}")]
 pub struct UsageError(pub String);
 
+/// A failure of the cluster, and the option that the user may have meant.
+#[derive(Debug, Error)]
+#[error("{failure}; {hint}")]
+pub struct HintedFailure {
+    /// The failure.
+    pub failure: pario::Error,
+    /// What to do.
+    pub hint: &'static str,
+}
+
 /// A failure that is already printed; only the exit code is left.
 #[derive(Clone, Copy, Debug, Error)]
 #[error("exit code {0}")]
@@ -84,6 +94,8 @@ fn code_of(error: &(dyn std::error::Error + 'static)) -> Option<u8> {
         Some(WRONG_USAGE)
     } else if let Some(error) = error.downcast_ref::<pario::Error>() {
         Some(code_of_cluster(error))
+    } else if let Some(error) = error.downcast_ref::<HintedFailure>() {
+        Some(code_of_cluster(&error.failure))
     } else if let Some(error) = error.downcast_ref::<ImageError>() {
         Some(match error {
             ImageError::Cluster(error) => code_of_cluster(error),

@@ -82,6 +82,7 @@ mod directory;
 mod error;
 mod exchange;
 mod file_part;
+pub mod fork;
 mod frame_run;
 mod handshake;
 mod history;

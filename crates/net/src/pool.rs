@@ -64,6 +64,20 @@ impl Pool {
     }
 }
 
+/// Takes the lock of the pool and keeps it.
+pub(crate) fn lock_before_fork() {
+    std::mem::forget(POOL.idle.lock());
+}
+
+/// Releases the lock of the pool.
+///
+/// # Safety
+/// This thread has the lock by [`lock_before_fork`].
+pub(crate) unsafe fn unlock_after_fork() {
+    // SAFETY: the caller guarantees it; the guard was forgotten.
+    unsafe { POOL.idle.force_unlock() };
+}
+
 /// Capacities come in eight steps per power of two, of at least a page.
 fn capacity_for(len: usize) -> usize {
     let len = len.max(1);

@@ -45,3 +45,9 @@ pub(crate) fn flush() {
         link.flush();
     }
 }
+
+/// Forgets the links of this thread without a flush.
+pub(crate) fn forget() {
+    let links = UNFLUSHED.try_with(|unflushed| std::mem::take(&mut unflushed.borrow_mut().0));
+    std::mem::forget(links);
+}

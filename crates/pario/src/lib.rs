@@ -57,6 +57,8 @@ mod cluster;
 mod connection;
 mod error;
 mod file;
+#[doc(hidden)]
+pub mod fork;
 mod host;
 mod job;
 mod key;
@@ -79,7 +81,7 @@ pub use cluster::{Cluster, ClusterOptions, FileSystemId};
 pub use error::{Error, ErrorKind};
 pub use file::{CompactedDisk, Extent, Extents, File, FileContent};
 pub use host::DEFAULT_PORT;
-pub use job::{Job, JobFiles, JobOptions, JobRecords, SharedFile, SharedOpenOptions};
+pub use job::{Job, JobFiles, JobOptions, JobRecords, SharedFile, SharedOpenOptions, ShownRequest};
 pub use key::{create_key_file, user_key_file};
 pub use listing::{ListedEntry, Listing};
 pub use metadata::Metadata;

@@ -6,10 +6,10 @@
 
 pub use pario_proto::{
     AtomicWait, BytesUse, BytesUser, BytesWait, Call, CheckDepth, CheckReport, CheckRequest,
-    ClientStatus, ClusterMap, DiskInfo, DiskStatus, Finding, FindingKind, HeldLock, Identity,
-    JobStatus, LOCK_END, LastCall, LockRange, LockWait, MissingRank, NodeInfo, NodeStatus,
-    PeerStatus, ProcessProgress, RankList, Seek, SharedFileId, SharedFileStatus,
-    StorageThreadStatus, WaitCause, WaitStatus, WaitTarget,
+    ClientStatus, ClusterMap, DiskInfo, DiskStatus, FileId, Finding, FindingKind, HeldLock,
+    Identity, JobStatus, LOCK_END, LastCall, LockRange, LockWait, MissingRank, NodeInfo,
+    NodeStatus, PeerStatus, ProcessProgress, RankList, Seek, SharedFileId, SharedFileStatus,
+    ShownRank, StartedRequestStatus, StorageThreadStatus, WaitCause, WaitStatus, WaitTarget,
 };
 
 pub use crate::running::{RunningNode, RunningNodes, running_nodes};

@@ -65,7 +65,8 @@ pub use cluster::job::{
     TeamCall, TeamPlace,
 };
 pub use cluster::job_status::{
-    JobStatus, LastCall, MissingRank, SharedFileStatus, WaitStatus, WaitTarget,
+    JobStatus, LastCall, MissingRank, SharedFileStatus, ShownRank, StartedRequestStatus,
+    WaitStatus, WaitTarget,
 };
 pub use cluster::limits::{
     EXTENTS_LISTED, FILES_LIMIT, GROUPS_LIMIT, HOLDERS_SHOWN, LOCK_WAITS_SHOWN, MISSING_SHOWN,
@@ -110,7 +111,7 @@ pub use modes::call::{
 };
 pub use modes::collective_error::CollectiveError;
 pub use modes::coordination_table::{
-    BroadcastChunk, CallArrival, CoordinationTable, RecordedCall, TableWait,
+    BroadcastChunk, CallArrival, CoordinationTable, RecordedCall, RecordedRequest, TableWait,
 };
 pub use modes::course::{Course, RoundDecision, check_failed};
 pub use modes::mode::{AccessOrder, Axes, CallKind, Mode, Pointer, UnknownMode, View};

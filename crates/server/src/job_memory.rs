@@ -10,7 +10,10 @@ use std::sync::{Arc, Weak};
 
 use pario_net::clock::monotonic_ms;
 use pario_net::{ChangeWord, OwnerLock, SharedMemory, SharedMemoryPart, SharedMemoryShape};
-use pario_proto::{CoordinationTable, JobMemoryId, Mode, RecordedCall, TableLocation, TableWait};
+use pario_proto::{
+    CoordinationTable, JobMemoryId, Mode, RecordedCall, RecordedRequest, ShownRank,
+    StartedRequestStatus, TableLocation, TableWait,
+};
 use parking_lot::Mutex;
 
 use crate::coordination::RankWait;
@@ -146,6 +149,21 @@ impl JobTable {
         let mut recorded = table.last_call(rank)?;
         recorded.at_ms = now_ms.saturating_sub(monotonic_ms().saturating_sub(recorded.at_ms));
         Some(recorded)
+    }
+
+    /// Returns what a rank shows of itself, by the clock of the node.
+    pub fn shown_rank(&self, rank: u32, now_ms: u64) -> Option<ShownRank> {
+        let table =
+            CoordinationTable::attach(self.0.words()).filter(|table| rank < table.size())?;
+        let machine_ms = monotonic_ms();
+        let request = |request: RecordedRequest| StartedRequestStatus {
+            id: request.id,
+            is_write: request.is_write,
+            len: request.len,
+            ago_ms: machine_ms.saturating_sub(request.at_ms).min(now_ms),
+        };
+        let requests = table.shown_requests(rank).into_iter().map(request).collect();
+        Some(ShownRank { rank, pointer: table.shown_pointer(rank), requests })
     }
 
     /// Returns the mode, and the shared pointer if the mode has one.

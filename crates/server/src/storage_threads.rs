@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use pario_proto::StorageThreadStatus;
+use pario_proto::{FileId, StorageThreadStatus};
 use parking_lot::Mutex;
 
 /// The storage threads of a node.
@@ -23,8 +23,16 @@ struct ThreadState {
     /// Requests that wait for the thread, and the one that it serves.
     queue: AtomicU64,
     served: AtomicU64,
-    /// The disk and the kind of the request that it serves, and since when.
-    serves: Mutex<Option<(String, &'static str, Instant)>>,
+    /// The request that it serves.
+    serves: Mutex<Option<ServedRequest>>,
+}
+
+#[derive(Clone, Debug)]
+struct ServedRequest {
+    disk: String,
+    kind: &'static str,
+    file: Option<FileId>,
+    since: Instant,
 }
 
 /// A request that a storage thread has in its queue. Dropping it removes the request.
@@ -69,9 +77,16 @@ impl StorageThreads {
     }
 
     /// Begins to serve a request on a thread.
-    pub fn serve(&self, thread: usize, disk: &str, kind: &'static str) -> ServingThread<'_> {
+    pub fn serve(
+        &self,
+        thread: usize,
+        disk: &str,
+        kind: &'static str,
+        file: Option<FileId>,
+    ) -> ServingThread<'_> {
         let state = &self.threads[thread];
-        *state.serves.lock() = Some((disk.to_owned(), kind, Instant::now()));
+        let (disk, since) = (disk.to_owned(), Instant::now());
+        *state.serves.lock() = Some(ServedRequest { disk, kind, file, since });
         ServingThread(state)
     }
 
@@ -85,8 +100,9 @@ impl StorageThreads {
             StorageThreadStatus {
                 waiting: waiting.saturating_sub(u64::from(serves.is_some())),
                 served: thread.served.load(Ordering::Relaxed),
-                serves_ms: serves.as_ref().map(|(_, _, since)| ms(*since)),
-                serves: serves.map(|(disk, kind, _)| format!("{kind} on {disk}")),
+                serves_ms: serves.as_ref().map(|served| ms(served.since)),
+                file: serves.as_ref().and_then(|served| served.file),
+                serves: serves.map(|served| format!("{} on {}", served.kind, served.disk)),
             }
         };
         self.threads.iter().map(status).collect()
@@ -131,9 +147,10 @@ mod tests {
         let (_, _second) = threads.enqueue(0);
         let (again, _third) = threads.enqueue(0);
         assert_eq!((first, again), (0, 0));
-        let serving = threads.serve(first, "a/disk0", "read");
+        let serving = threads.serve(first, "a/disk0", "read", Some(FileId(7)));
         let status = threads.status();
         assert_eq!(status[0].serves.as_deref(), Some("read on a/disk0"));
+        assert_eq!((status[0].file, status[1].file), (Some(FileId(7)), None));
         assert_eq!((status[0].waiting, status[1].waiting), (1, 1));
         drop((serving, queued));
         let status = threads.status();

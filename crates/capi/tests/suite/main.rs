@@ -19,6 +19,7 @@ mod names;
 mod preload;
 mod programs;
 mod records;
+mod redirections;
 mod self_declared;
 mod site;
 mod striping;

@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::arguments::GlobalOptions;
+use crate::exit::HintedFailure;
 use crate::{paths, reach, terminal};
 
 /// Examples for `--help`.
@@ -31,11 +32,22 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
         if options.parents {
             cluster.make_directories(path.as_str())?;
         } else {
-            cluster.make_directory(path.as_str())?;
+            cluster.make_directory(path.as_str()).map_err(with_hint)?;
         }
     }
     if global.json {
         terminal::print_json(&json!({ "made": paths }))?;
     }
     Ok(())
+}
+
+/// Adds how to create missing parents to the failure that they are missing.
+fn with_hint(failure: pario::Error) -> anyhow::Error {
+    match failure.kind() {
+        pario::ErrorKind::NotFound => {
+            HintedFailure { failure, hint: "`pario mkdir -p` creates missing parents as well" }
+                .into()
+        }
+        _ => failure.into(),
+    }
 }

@@ -7,7 +7,7 @@ use pario::{Cluster, FilePath, Listing, Removal};
 use serde_json::json;
 
 use crate::arguments::GlobalOptions;
-use crate::exit::UsageError;
+use crate::exit::{HintedFailure, UsageError};
 use crate::interrupt::Interrupt;
 use crate::{paths, reach, terminal};
 
@@ -72,7 +72,13 @@ impl Remover<'_> {
         if recursive && self.is_directory(path)? {
             return self.remove_tree(path);
         }
-        let removed = self.cluster.remove(path.as_str());
+        let removed = match self.cluster.remove(path.as_str()) {
+            Err(failure) if failure.kind() == pario::ErrorKind::IsADirectory => {
+                let hint = "`pario rm -r` removes a directory with its contents";
+                return Err(HintedFailure { failure, hint }.into());
+            }
+            removed => removed,
+        };
         self.files += u64::from(self.done(removed)?);
         Ok(())
     }

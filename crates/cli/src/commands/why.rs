@@ -7,7 +7,7 @@ use clap::Args;
 use pario::Cluster;
 use pario::status::{
     AtomicWait, BytesUse, BytesUser, BytesWait, JobStatus, LOCK_END, LockWait, MissingRank,
-    RankList, WaitCause, WaitStatus, WaitTarget,
+    RankList, ShownRank, StartedRequestStatus, WaitCause, WaitStatus, WaitTarget,
 };
 use serde_json::{Value, json};
 
@@ -281,6 +281,7 @@ pub fn job_json(job: &JobStatus) -> Value {
         json!({
             "path": file.path.to_string(), "mode": file.mode.to_string(),
             "position": file.position, "end": file.end, "ranks": file.here,
+            "file": file.file.to_string(), "shown": file.shown.as_deref().map(shown_json),
         })
     });
     json!({
@@ -291,6 +292,25 @@ pub fn job_json(job: &JobStatus) -> Value {
         "files": files.collect::<Vec<_>>(),
         "waits": job.waits.iter().map(wait_json).collect::<Vec<_>>(),
     })
+}
+
+fn shown_json(shown: &[ShownRank]) -> Value {
+    let request = |request: &StartedRequestStatus| {
+        json!({
+            "id": request.id, "access": access(request.is_write), "bytes": request.len,
+            "ago_ms": request.ago_ms,
+        })
+    };
+    let rank = |shown: &ShownRank| {
+        let requests: Vec<_> = shown.requests.iter().map(request).collect();
+        json!({ "rank": shown.rank, "pointer": shown.pointer, "requests": requests })
+    };
+    shown.iter().map(rank).collect()
+}
+
+/// The word for a read or a write.
+pub fn access(is_write: bool) -> &'static str {
+    if is_write { "write" } else { "read" }
 }
 
 fn wait_json(wait: &WaitStatus) -> Value {
@@ -339,7 +359,9 @@ fn bytes_json(bytes: &BytesUse) -> Value {
 #[cfg(test)]
 pub mod tests {
     use pario::status::Seek;
-    use pario::status::{Call, LastCall, SharedFileStatus};
+    use pario::status::{
+        Call, FileId, LastCall, SharedFileStatus, ShownRank, StartedRequestStatus,
+    };
     use pario::{FilePath, Mode};
 
     use super::*;
@@ -359,6 +381,17 @@ pub mod tests {
             position: Some(4096),
             here: vec![0, 1, 2, 3],
             end: Some(8192),
+            file: FileId(number.0.into()),
+            shown: Some(vec![ShownRank {
+                rank: 2,
+                pointer: None,
+                requests: vec![StartedRequestStatus {
+                    id: 17,
+                    is_write: false,
+                    len: 65_536,
+                    ago_ms: 2_100,
+                }],
+            }]),
         };
         let (first, second) = (pario::status::SharedFileId(1), pario::status::SharedFileId(2));
         let wait = WaitStatus {

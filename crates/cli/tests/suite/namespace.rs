@@ -15,7 +15,11 @@ fn directories_are_made_listed_and_removed() {
             "/runs:\n7/\n\n/runs/7:\nlogs/\n\n/runs/7/logs:\n"
         );
         assert!(sandbox.refused(1, &["mkdir", "/runs"]).contains("/runs: it exists already"));
-        assert!(sandbox.refused(3, &["mkdir", "/no/where"]).contains("/no"));
+        let told = sandbox.refused(3, &["mkdir", "/no/where"]);
+        assert!(
+            told.contains("/no: there is no such file or directory; `pario mkdir -p` "),
+            "{told}"
+        );
         assert!(sandbox.refused(1, &["rmdir", "/runs"]).contains("not empty"));
         assert!(sandbox.refused(3, &["rmdir", "/nowhere"]).contains("/nowhere"));
         sandbox.ok(&["rmdir", "/other", "/runs/7/logs"]);
@@ -34,7 +38,8 @@ fn files_are_removed_alone_and_with_their_directories() {
         sandbox.ok(&["rm", "/x"]);
         assert!(sandbox.refused(3, &["rm", "/x"]).contains("/x: there is no such file"));
         sandbox.ok(&["rm", "-f", "/x"]);
-        assert!(sandbox.refused(1, &["rm", "/a"]).contains("/a: this is a directory"));
+        let told = sandbox.refused(1, &["rm", "/a"]);
+        assert!(told.contains("/a: this is a directory, not a file; `pario rm -r` "), "{told}");
         assert!(sandbox.refused(1, &["rmdir", "/y"]).contains("/y: this is a file"));
         let removed = sandbox.json(&["rm", "-r", "/a"]);
         assert_eq!((&removed["files"], &removed["directories"]), (&3.into(), &3.into()));

@@ -669,6 +669,32 @@ fn the_old_names_of_commands_work() {
     let output = old(&sandbox, PFSDRESET, &["pario-data", "sub/x.pfs"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     drop(relative);
+    // Private pointers and started requests.
+    let private = files.create("/p", Mode::Async).unwrap();
+    private.write(b"0123456789").unwrap();
+    let request = private.show_request(42, false, 65_536).unwrap();
+    for arguments in [&["pario-data", "-v"][..], &["pario-data", "-f", "/p", "-i"]] {
+        let output = old(&sandbox, PFSDSTAT, arguments);
+        let row = stdout(&output).lines().find(|line| line.contains(" read "));
+        let row: Vec<&str> = row.into_iter().flat_map(str::split_whitespace).collect();
+        assert_eq!(&row[..7], ["/p", "old", "0", "10", "42", "read", "65536"], "{arguments:?}");
+    }
+    drop(request);
+    let output = old(&sandbox, PFSDSTAT, &["pario-data", "-v"]);
+    let is_row = |line: &str| line.starts_with("/p ") && line.contains(" 10        -  - ");
+    assert!(stdout(&output).lines().any(is_row), "{}", stdout(&output));
+    assert!(!stdout(&output).contains("only its processes know"), "{}", stdout(&output));
+    drop(private);
+    let far = ClusterOptions { short_cut: Some(false), ..ClusterOptions::default() };
+    let far =
+        Cluster::connect_with(&sandbox.file("pario-data").display().to_string(), far).unwrap();
+    let alone = Job::new("far", 1, 0).unwrap().files(&far);
+    let unseen = alone.create("/unseen", Mode::Async).unwrap();
+    let output = old(&sandbox, PFSDSTAT, &["pario-data", "-f", "/unseen"]);
+    let told = "job far: only its processes know their private pointers and started requests on \
+                /unseen: ";
+    assert!(stdout(&output).contains(told), "{}", stdout(&output));
+    drop((unseen, alone, far));
     let output = old(&sandbox, PFSDRESET, &["pario-data"]);
     assert_eq!(stdout(&output), "job old: forgotten; calls that waited have failed\n");
     drop((file, files, cluster));

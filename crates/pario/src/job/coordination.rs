@@ -2,6 +2,7 @@
 //! the node's machine, otherwise by messages to the node. Both give the same results.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pario_net::Bulk;
 use pario_proto::{
@@ -12,7 +13,7 @@ use pario_proto::{
 use super::files::{JobFiles, strange_answer};
 use super::range_claim::{ClaimSite, RangeClaim};
 use super::sequencer::{SequenceTicket, Sequencer};
-use super::table_member::TableMember;
+use super::table_member::{ShownRequest, TableMember};
 
 use crate::connection::Waiting;
 use crate::error::Error;
@@ -27,8 +28,10 @@ pub(super) struct Coordination {
     table: Option<(TableLocation, OnceLock<TableMember>)>,
     /// Orders the accesses that one rank performs for all by their rounds.
     sequencer: Sequencer,
-    /// The claim of bytes that the accesses of this process share.
+    /// The claim of bytes at the table that the accesses of this process share.
     claim: RangeClaim,
+    /// The number of claims at the node.
+    node_claims: AtomicU64,
 }
 
 /// A call whose outcome is pending.
@@ -71,6 +74,7 @@ impl Coordination {
             table: table.map(|location| (location, OnceLock::new())),
             sequencer: Sequencer::default(),
             claim: RangeClaim::default(),
+            node_claims: AtomicU64::new(0),
         }
     }
 
@@ -94,6 +98,19 @@ impl Coordination {
         if let Ok(Some(table)) = self.table() {
             table.record_call(call, "");
         }
+    }
+
+    /// Shows the private pointer of this rank; `None` in a mode with a shared one.
+    pub fn show_pointer(&self, pointer: Option<u64>) {
+        if let Ok(Some(table)) = self.table() {
+            table.show_pointer(pointer);
+        }
+    }
+
+    /// Shows a started request of this rank, until the result is dropped; `None` if the ranks
+    /// coordinate by messages.
+    pub fn show_request(&self, id: u64, is_write: bool, len: u64) -> Option<ShownRequest> {
+        Some(self.table().ok()??.show_request(id, is_write, len))
     }
 
     /// Records the close of the file in the table of the job, for display: the table of the file
@@ -310,8 +327,20 @@ impl Coordination {
         let bytes = BytesUse::new(from, len, is_write);
         match self.table()? {
             Some(table) => self.claim.with(&TableClaim { coordination: self, table }, bytes, what),
-            None => self.claim.with(self, bytes, what),
+            None => {
+                let _claim = self.claim_at_node(bytes)?;
+                what()
+            }
         }
+    }
+
+    /// Claims bytes by messages to the node, which keeps the claims of each access apart.
+    fn claim_at_node(&self, bytes: BytesUse) -> Result<NodeClaim<'_>, Error> {
+        let BytesUse { from, to, is_write } = bytes;
+        let number = self.node_claims.fetch_add(1, Ordering::Relaxed);
+        let lock = SharedCall::Lock { number, from, len: to - from, is_write };
+        self.wait_reply(self.request(lock)?)?;
+        Ok(NodeClaim { coordination: self, number })
     }
 
     /// Closes the file: in a collective round, or without the other ranks.
@@ -418,20 +447,15 @@ impl ClaimSite for TableClaim<'_> {
     }
 }
 
-/// Claims bytes by messages to the node.
-impl ClaimSite for Coordination {
-    fn claim(&self, number: u64, bytes: BytesUse) -> Result<(), Error> {
-        let BytesUse { from, to, is_write } = bytes;
-        let lock = SharedCall::Lock { number, from, len: to - from, is_write };
-        self.wait_reply(self.request(lock)?).map(drop)
-    }
+/// Bytes that an access has claimed at the node; dropping it releases them.
+struct NodeClaim<'c> {
+    coordination: &'c Coordination,
+    number: u64,
+}
 
-    fn widen(&self, _bytes: BytesUse) -> bool {
-        false
-    }
-
-    fn release(&self, number: u64) {
-        self.notify(SharedCall::Unlock { number });
+impl Drop for NodeClaim<'_> {
+    fn drop(&mut self) {
+        self.coordination.notify(SharedCall::Unlock { number: self.number });
     }
 }
 

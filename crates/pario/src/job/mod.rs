@@ -36,6 +36,7 @@ pub use options::JobOptions;
 pub use records::JobRecords;
 pub use shared_file::SharedFile;
 pub use shared_open_options::SharedOpenOptions;
+pub use table_member::ShownRequest;
 
 use crate::cached::MemoryPool;
 use crate::cluster::{self, Cluster};

@@ -1,6 +1,7 @@
-//! The claim of bytes that the accesses of this process share in a mode whose accesses are atomic.
+//! The claim of bytes at a coordination table that the accesses of this process share in a mode whose
+//! accesses are atomic.
 //!
-//! A rank has one claim at a time, and its accesses are to overlap in time. So the claim covers all of
+//! A rank has one claim at a table, and its accesses are to overlap in time. So the claim covers all of
 //! its accesses that are ready: it is made for those that wait, and an access that comes later joins
 //! it if no other rank uses or has claimed the bytes between. An access that cannot join waits until
 //! the claim is released and takes part in the next one, so that other ranks are not passed over.

@@ -15,6 +15,7 @@ use super::issued_accesses::{AccessIssuer, IssueTicket};
 use super::job_opening::JobOpening;
 use super::sequencer::{SequenceTicket, Sequencer};
 use super::started_access::AccessWorkers;
+use super::table_member::ShownRequest;
 use crate::error::Error;
 use crate::file::File;
 
@@ -236,6 +237,13 @@ impl SharedFile {
         }
     }
 
+    /// Shows a request that this process has started in `pario status`, until the result is dropped.
+    /// `id` is the program's own number of it. `None` if the ranks coordinate by messages: then only
+    /// this process knows its requests.
+    pub fn show_request(&self, id: u64, is_write: bool, len: u64) -> Option<ShownRequest> {
+        self.inner.coordination.show_request(id, is_write, len)
+    }
+
     /// Whether the file has no bytes.
     pub fn is_empty(&self) -> Result<bool, Error> {
         Ok(self.len()? == 0)
@@ -303,6 +311,7 @@ impl Inner {
                 placed
             }
         };
+        self.show_pointer(&state);
         let path = self.file().path();
         let range = range.map_err(|error| Error::invalid(format!("{path}: {error}")))?;
         Ok(placed(range))
@@ -326,6 +335,7 @@ impl Inner {
                 // The file may have been cut.
                 state.known_end = 0;
             }
+            self.show_pointer(&state);
         }
         Some(read)
     }
@@ -348,6 +358,7 @@ impl Inner {
             match self.coordination.exclusively(range, true, append) {
                 Ok(Ok(offset)) => {
                     state.pointer = offset + len;
+                    self.show_pointer(&state);
                     return Some(Ok(()));
                 }
                 Ok(Err(end)) => from = end,
@@ -562,6 +573,7 @@ impl Inner {
         state.known_end = 0;
         let job = self.coordination.files().job();
         state.records = Interleaved::new(offset, end, job.rank(), job.size());
+        self.show_pointer(&state);
         if is_needed {
             let round = self.collective_call(&mut state, Call::Barrier)?;
             drop(state);
@@ -601,7 +613,9 @@ impl Inner {
             drop(state);
             let offset = offset_of(self.coordination.wait_outcome(round)?)?;
             turn.wait();
-            self.state.lock().records.base = offset;
+            let mut state = self.state.lock();
+            state.records.base = offset;
+            self.show_pointer(&state);
             return Ok(offset);
         }
         self.coordination.record_call(&Call::Seek(seek));
@@ -613,6 +627,7 @@ impl Inner {
         }
         let end = if matches!(seek, Seek::End(_)) { self.len()? } else { 0 };
         state.pointer = self.target(Position { offset: state.pointer, end }, seek)?;
+        self.show_pointer(&state);
         Ok(state.pointer)
     }
 
@@ -629,6 +644,16 @@ impl Inner {
             (Pointer::Private, View::Interleaved) => Ok(state.records.base),
             (Pointer::Shared, _) => self.coordination.tell(),
         }
+    }
+
+    /// Shows the pointer of this rank in `pario status`, if only this process knows it.
+    fn show_pointer(&self, state: &State) {
+        let axes = state.mode.axes();
+        self.coordination.show_pointer(match (axes.pointer, axes.view) {
+            (Pointer::Private, View::Whole) => Some(state.pointer),
+            (Pointer::Private, View::Interleaved) => Some(state.records.base),
+            (Pointer::Shared, _) => None,
+        });
     }
 
     fn close(&self) -> Result<(), Error> {

@@ -40,6 +40,15 @@ pub struct TableMember {
     job_memory: Arc<JobMemory>,
 }
 
+/// A started request that `pario status` shows; dropping this hides it.
+#[derive(Debug)]
+#[must_use = "the request is hidden at once"]
+pub struct ShownRequest {
+    memory: SharedMemoryPart,
+    rank: u32,
+    id: u64,
+}
+
 /// Claimed bytes of this rank; released by dropping it.
 struct RangeGuard<'t>(&'t TableMember);
 
@@ -89,6 +98,14 @@ impl JobMemory {
     /// Whether it has this id.
     pub fn has_id(&self, id: JobMemoryId) -> bool {
         self.id == id
+    }
+}
+
+impl Drop for ShownRequest {
+    fn drop(&mut self) {
+        if let Some(table) = CoordinationTable::attach(self.memory.words()) {
+            table.hide_request(self.rank, self.id);
+        }
     }
 }
 
@@ -204,6 +221,23 @@ impl TableMember {
         if let Some(table) = CoordinationTable::attach(self.memory.words()) {
             table.record_call(self.rank, call, path, self.now_ms());
         }
+    }
+
+    /// Shows the private pointer of this rank; `None` in a mode with a shared one.
+    pub fn show_pointer(&self, pointer: Option<u64>) {
+        if let Some(table) = CoordinationTable::attach(self.memory.words()) {
+            table.show_pointer(self.rank, pointer);
+        }
+    }
+
+    /// Shows a started request of this rank, until the result is dropped.
+    pub fn show_request(&self, id: u64, is_write: bool, len: u64) -> ShownRequest {
+        if let Some(table) = CoordinationTable::attach(self.memory.words()) {
+            let at_ms = self.now_ms();
+            table
+                .show_request(self.rank, pario_proto::RecordedRequest { id, is_write, len, at_ms });
+        }
+        ShownRequest { memory: self.memory.clone(), rank: self.rank, id }
     }
 
     /// Places an access, first come, first served.

@@ -97,8 +97,9 @@ fn the_threads_of_a_disk_serve_several_requests_at_once() {
         let busy = status.threads.iter().filter(serve).count();
         assert!(busy <= 8, "the other disk has threads of its own: {:?}", status.threads);
         if busy == 8 {
-            let served = status.threads.iter().find_map(|thread| thread.serves.clone());
-            assert_eq!(served.as_deref(), Some("read on a/slow"));
+            let served = status.threads.iter().find(serve).unwrap();
+            assert_eq!(served.serves.as_deref(), Some("read on a/slow"));
+            assert_eq!(served.file, Some(file.record().id));
             break;
         }
         assert!(Instant::now() < deadline, "{:?}", status.threads);

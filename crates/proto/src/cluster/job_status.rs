@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::job::SharedFileId;
 use super::path::FilePath;
+use crate::ids::FileId;
 use crate::modes::call::{Call, RankList};
 use crate::modes::mode::Mode;
 use crate::modes::waiting::WaitCause;
@@ -42,6 +43,35 @@ pub struct SharedFileStatus {
     pub here: Vec<u32>,
     /// The end of the file, if its coordination knows it.
     pub end: Option<u64>,
+    /// The file.
+    pub file: FileId,
+    /// What the ranks that have it open show of themselves in the memory of the job; `None` if they
+    /// coordinate by messages, so that only their processes know it.
+    pub shown: Option<Vec<ShownRank>>,
+}
+
+/// What a rank shows of itself at a shared file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownRank {
+    /// The rank.
+    pub rank: u32,
+    /// Its private pointer, in modes that have one.
+    pub pointer: Option<u64>,
+    /// The requests that it has started and not waited for.
+    pub requests: Vec<StartedRequestStatus>,
+}
+
+/// A request that a rank has started and not waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartedRequestStatus {
+    /// Its id in the process: what `iread` or `iwrite` returned.
+    pub id: u64,
+    /// Whether it writes.
+    pub is_write: bool,
+    /// Its length in bytes.
+    pub len: u64,
+    /// How long ago it was started.
+    pub ago_ms: u64,
 }
 
 /// Ranks that wait: in a round, for bytes, or for the size of a file.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::map::DiskInfo;
+use crate::ids::FileId;
 
 /// The status of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +59,8 @@ pub struct StorageThreadStatus {
     pub waiting: u64,
     /// Requests that it has served.
     pub served: u64,
+    /// The file of the request that it serves.
+    pub file: Option<FileId>,
 }
 
 /// The status of a disk. Counts begin with the start of the node; they include what clients on the

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use pario_proto::{
     AccessRange, BytesClaim, Call, CallOutcome, CollectiveError, Course, MISSING_SHOWN, Mode,
-    RoundDecision, Seek, Transfer, WaitCause,
+    OPENER_CLAIMS_LIMIT, RoundDecision, Seek, Transfer, WaitCause,
 };
 
 use super::byte_range_queue::ByteRangeQueue;
@@ -217,7 +217,7 @@ impl<T> SharedFileCoordinator<T> {
         self.advance(act);
     }
 
-    /// Handles a claim of bytes.
+    /// Handles a claim of bytes. A rank may have several, with different numbers.
     pub fn lock(
         &mut self,
         claim: BytesClaim,
@@ -227,7 +227,12 @@ impl<T> SharedFileCoordinator<T> {
         if let Err(error) = self.check(claim.rank) {
             return act(CoordinatorAction::Answer(ticket, Err(error)));
         }
-        self.ranges.replace(claim, ticket);
+        if self.ranges.count_of(claim.rank) >= OPENER_CLAIMS_LIMIT {
+            let why = format!("it has {OPENER_CLAIMS_LIMIT} atomic accesses to the file under way");
+            let error = CollectiveError::RankFailed { rank: claim.rank, why: why.into() };
+            return act(CoordinatorAction::Answer(ticket, Err(error)));
+        }
+        self.ranges.add(claim, ticket);
         self.grant_ranges(act);
     }
 

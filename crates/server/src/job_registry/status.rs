@@ -7,7 +7,7 @@ use std::collections::hash_map::Values;
 use pario_net::SpaceId;
 use pario_proto::{
     BytesUse, Call, FilePath, JobStatus, LastCall, MissingRank, Mode, RANKS_SHOWN, SharedCall,
-    SharedFileId, SharedFileStatus, WaitStatus,
+    SharedFileId, SharedFileStatus, ShownRank, WaitStatus,
 };
 
 use super::{Job, JobKey, JobRegistry, RegisteredFile, State};
@@ -94,6 +94,8 @@ impl<J, T> State<J, T> {
             position: file.position().1,
             here: sorted(file.ranks.values()),
             end: file.known_end(),
+            file: file.opened.record.id,
+            shown: file.shown_ranks(now_ms, room),
         });
         let files = files.collect();
         let (job, uid, size) = (name.clone(), *uid, job.rounds.size());
@@ -115,6 +117,19 @@ impl<T> RegisteredFile<T> {
         let recorded = self.table.as_ref().and_then(|(_, table)| table.last_call(rank, now_ms));
         let recorded = recorded.map(|recorded| (recorded.call, recorded.at_ms));
         sent.into_iter().chain(recorded).max_by_key(|(_, at_ms)| *at_ms)
+    }
+
+    /// Returns what the ranks show of themselves at the table, if there is one. `room` is the number
+    /// of ranks and requests that the reply can still name.
+    fn shown_ranks(&self, now_ms: u64, room: &Cell<usize>) -> Option<Vec<ShownRank>> {
+        let (_, table) = self.table.as_ref()?;
+        let shown = |rank: u32| {
+            let mut shown = table.shown_rank(rank, now_ms)?;
+            shown.requests.truncate(room.get());
+            room.set(room.get().saturating_sub(1 + shown.requests.len()));
+            Some(shown)
+        };
+        Some(sorted(self.ranks.values()).into_iter().take(room.get()).filter_map(shown).collect())
     }
 
     /// Returns the mode, and the shared pointer if the mode has one.

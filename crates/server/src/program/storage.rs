@@ -31,10 +31,10 @@ impl Storage {
         let shared = self.shared.clone();
         let disk = shared.disks.disk(call.disk);
         let served = disk.load.serve(call.bytes());
-        let on_thread = call
-            .queued
-            .as_ref()
-            .map(|_| shared.storage_threads.serve(call.thread, &disk.name, call.request.kind()));
+        let on_thread = call.queued.as_ref().map(|_| {
+            let file = call.subfile().map(|(grant, _)| grant.file);
+            shared.storage_threads.serve(call.thread, &disk.name, call.request.kind(), file)
+        });
         let answered = match call.failure {
             Some(failure) => Err(failure),
             None => self.answer(disk, call.request, call.data),

@@ -19,6 +19,7 @@ use crate::exit::{AlreadyReported, FAILED};
 use crate::owners::Owners;
 use crate::table::{ColumnAlignment, TextTable};
 use crate::{reach, terminal};
+use shared_files::ThreadsShown;
 
 /// Time limit for the answer of a node.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(2);
@@ -34,12 +35,14 @@ pub struct Options {
     #[arg(long, value_name = "PATH")]
     file: Option<OsString>,
 
-    /// Show the threads that serve the disks: what each does, and how many requests wait for it
+    /// Show the threads that serve the disks: what each does and for which file, and how many
+    /// requests wait for it
     #[arg(long)]
     threads: bool,
 
-    /// Show everything: also the shared files of all jobs with their pointers and ends, the calls
-    /// that wait, and threads without requests
+    /// Show everything: also the shared files of all jobs with their pointers and ends, the private
+    /// pointers and started requests of their ranks, the calls that wait, and threads without
+    /// requests
     #[arg(long)]
     all: bool,
 }
@@ -156,11 +159,13 @@ fn print_details(
         shared_files::file_table(jobs).print(out)?;
     }
     if options.all {
+        shared_files::print_ranks(out, jobs)?;
         shared_files::print_waits(out, jobs)?;
     }
     if options.threads || options.all {
+        let which = if options.all { ThreadsShown::All } else { ThreadsShown::Busy };
         writeln!(out)?;
-        shared_files::thread_table(nodes, options.all).print(out)?;
+        shared_files::thread_table(nodes, jobs, which).print(out)?;
     }
     Ok(())
 }
@@ -329,7 +334,7 @@ fn node_json(node: &NodeView) -> Value {
     let threads = status.threads.iter().map(|thread| {
         json!({
             "serves": thread.serves, "serves_ms": thread.serves_ms, "waiting": thread.waiting,
-            "served": thread.served,
+            "served": thread.served, "file": thread.file.map(|file| file.to_string()),
         })
     });
     let of_interface = |number: u64| status.is_interface.then_some(number);
@@ -379,7 +384,7 @@ fn disk_json(node: &str, disk: &DiskStatus) -> Value {
 #[cfg(test)]
 pub mod tests {
     use pario::DiskId;
-    use pario::status::{ClientStatus, DiskInfo, PeerStatus, StorageThreadStatus};
+    use pario::status::{ClientStatus, DiskInfo, FileId, PeerStatus, StorageThreadStatus};
 
     use super::*;
 
@@ -429,12 +434,19 @@ pub mod tests {
             cache_misses: 0,
             peers: vec![peer],
             threads: vec![
-                StorageThreadStatus { serves: None, serves_ms: None, waiting: 0, served: 9 },
+                StorageThreadStatus {
+                    serves: None,
+                    serves_ms: None,
+                    waiting: 0,
+                    served: 9,
+                    file: None,
+                },
                 StorageThreadStatus {
                     serves: Some("read on a/disk0".to_owned()),
                     serves_ms: Some(2_100),
                     waiting: 3,
                     served: 41,
+                    file: Some(FileId(1)),
                 },
             ],
         };
@@ -483,16 +495,18 @@ node b is down: node b does not answer since 2.0 s
             String::from_utf8(out).unwrap()
         };
         assert_eq!(text(false, false), "");
-        let busy = "a/1     read on a/disk0  2 s        3      41\n";
+        let busy = "a/1     read on a/disk0  /runs/result  2 s        3      41\n";
         assert_eq!(
             text(true, false),
-            format!("\nthread  serves           for  waiting  served\n{busy}")
+            format!("\nthread  serves           file          for  waiting  served\n{busy}")
         );
         let all = text(false, true);
-        let idle = "a/0     -                  -        0       9\n";
+        let idle = "a/0     -                -               -        0       9\n";
         assert!(all.ends_with(&format!("{idle}{busy}")), "{all}");
         assert!(all.contains("/runs/result  4711  root  M_SYNC     4096  8192"), "{all}");
         assert!(all.contains("M_SYNC, call 41, for 12 s"), "{all}");
+        let request = "/runs/result  4711     2        -       17  read    65536  2 s\n";
+        assert!(all.contains(request), "{all}");
     }
 
     #[test]

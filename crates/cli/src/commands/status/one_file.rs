@@ -7,7 +7,8 @@ use pario::FilePath;
 use pario::status::{JobStatus, LockWait};
 use serde_json::json;
 
-use super::{ANSWER_LIMIT, NodeView, Options, shared_files};
+use super::shared_files::{self, ThreadsShown};
+use super::{ANSWER_LIMIT, NodeView, Options};
 use crate::amounts::count;
 use crate::arguments::GlobalOptions;
 use crate::commands::why;
@@ -42,9 +43,15 @@ pub fn run(global: &GlobalOptions, file: &OsStr, options: &Options) -> anyhow::R
     print(&mut out, &path, &jobs, &lock_waits)?;
     why::print_atomic_waits(&mut out, &atomic_waits)?;
     if options.threads {
+        let of_jobs = jobs.iter().flat_map(|job| &job.files).map(|file| file.file).next();
+        let file = of_jobs.or_else(|| Some(cluster.record(&path.to_string()).ok()?.id));
+        let which = match (options.all, file) {
+            (false, Some(file)) => ThreadsShown::Of(file),
+            _ => ThreadsShown::All,
+        };
         writeln!(out)?;
         let nodes = NodeView::of(&cluster, ANSWER_LIMIT);
-        shared_files::thread_table(&nodes, options.all).print(&mut out)?;
+        shared_files::thread_table(&nodes, &jobs, which).print(&mut out)?;
     }
     Ok(out.flush()?)
 }
@@ -73,6 +80,7 @@ fn print_jobs(out: &mut impl Write, path: &FilePath, jobs: &[JobStatus]) -> io::
     writeln!(out, "{path}: {} it open", has(jobs.len()))?;
     writeln!(out)?;
     shared_files::file_table(jobs).print(out)?;
+    shared_files::print_ranks(out, jobs)?;
     shared_files::print_waits(out, jobs)
 }
 
@@ -111,6 +119,9 @@ mod tests {
 
 file          job   user  mode    pointer   end  ranks  open
 /runs/result  4711  root  M_SYNC     4096  8192      5  ranks 0 to 3
+
+file          job   rank  pointer  request  access  bytes  for
+/runs/result  4711     2        -       17  read    65536  2 s
 
 job 4711
   /runs/result  M_SYNC, call 41, for 12 s

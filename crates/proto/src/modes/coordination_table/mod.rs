@@ -16,6 +16,7 @@ mod departures;
 mod encoding;
 mod last_call;
 mod pointer;
+mod private_state;
 mod ranges;
 mod rounds;
 mod waits;
@@ -29,10 +30,11 @@ use words::{head, member, rank_call, round};
 
 pub use broadcast::BroadcastChunk;
 pub use last_call::RecordedCall;
+pub use private_state::RecordedRequest;
 pub use rounds::CallArrival;
 pub use waits::TableWait;
 
-const VERSION: u32 = 0x5041_5403;
+const VERSION: u32 = 0x5041_5404;
 const ROUNDS: usize = 32;
 
 /// The course and the rounds of one shared file or job, in shared memory.

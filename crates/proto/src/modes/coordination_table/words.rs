@@ -50,7 +50,24 @@ pub mod member {
     pub const LAST_MS: usize = 20;
     /// The text of an open, or the path of a file that is closed.
     pub const LAST_TEXT: usize = 24;
-    pub const WORDS: usize = LAST_TEXT + super::TEXT_WORDS;
+    /// The private pointer and 1, for display; 0 if there is none.
+    pub const POINTER: usize = LAST_TEXT + super::TEXT_WORDS;
+    /// The started requests, for display.
+    pub const REQUESTS: usize = POINTER + 2;
+    pub const WORDS: usize = REQUESTS + super::REQUEST_SLOTS * super::request::WORDS;
+}
+
+/// The started requests of a rank that are shown. The C interface limits them to 20 by default.
+pub const REQUEST_SLOTS: usize = 20;
+
+/// The words of a started request.
+pub mod request {
+    pub const STATE: usize = 0;
+    pub const IS_WRITE: usize = 1;
+    pub const ID: usize = 2;
+    pub const LEN: usize = 4;
+    pub const AT_MS: usize = 6;
+    pub const WORDS: usize = 8;
 }
 
 /// The length of a text in words.
