@@ -2,8 +2,8 @@
 //!
 //! Each shared file occupies a kernel descriptor (a placeholder), so that no other file gets its
 //! number. Reads and writes through the placeholder fail, so a call that bypasses this library is
-//! noticed. [`inheritance`] has the placeholders that other processes inherit. Testing whether a number is that of a shared file takes no lock, because
-//! every call of a preloaded program does it.
+//! noticed. [`inheritance`] has the placeholders that other processes inherit. Testing whether a number
+//! is that of a shared file takes no lock, because every call of a preloaded program does it.
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd as _, BorrowedFd, IntoRawFd as _, OwnedFd};

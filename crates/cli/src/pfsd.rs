@@ -141,8 +141,8 @@ fn help(name: &str) -> String {
         _ => (
             "HOST [-f FILE] [-i] [-v]",
             "shows the state of the cluster on HOST, or of one file; -i adds the threads that serve \
-             the disks and their queues, -v everything else: pointers and ends of shared files, \
-             calls that wait, idle threads",
+             the disks with their files and queues, -v everything else: pointers and ends of shared \
+             files, started requests, calls that wait, idle threads",
         ),
     };
     let command = match name {

@@ -151,8 +151,8 @@ impl JobTable {
         Some(recorded)
     }
 
-    /// Returns what a rank shows of itself, by the clock of the node.
-    pub fn shown_rank(&self, rank: u32, now_ms: u64) -> Option<ShownRank> {
+    /// Returns what a rank shows of itself.
+    pub fn shown_rank(&self, rank: u32) -> Option<ShownRank> {
         let table =
             CoordinationTable::attach(self.0.words()).filter(|table| rank < table.size())?;
         let machine_ms = monotonic_ms();
@@ -160,7 +160,7 @@ impl JobTable {
             id: request.id,
             is_write: request.is_write,
             len: request.len,
-            ago_ms: machine_ms.saturating_sub(request.at_ms).min(now_ms),
+            ago_ms: machine_ms.saturating_sub(request.at_ms),
         };
         let requests = table.shown_requests(rank).into_iter().map(request).collect();
         Some(ShownRank { rank, pointer: table.shown_pointer(rank), requests })

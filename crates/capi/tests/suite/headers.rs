@@ -22,7 +22,7 @@ use pario_c::file_systems::{estatfs, statpfs_t};
 use pario_c::striping::sattr;
 use pario_c::{
     armci, attributes, buffers, by_name, directories, dolib, donio, errors, file_systems, fortran,
-    fortran_units, gio, nx, pfslib, posix, striping, working_directory,
+    fortran_units, gio, inheritance, nx, pfslib, posix, striping, working_directory,
 };
 
 /// A Rust type with a name in C.
@@ -364,6 +364,7 @@ fn calls() -> Vec<(&'static str, String)> {
         collectives::armci_msg_sel(Memory, c_int, *mut c_char, c_int, c_int) -> ();
         collectives::armci_msg_sel_scope(c_int, Memory, c_int, *mut c_char, c_int, c_int) -> ();
         posix::pario_is_shared(c_int) -> c_int;
+        inheritance::pario_inherit_descriptors() -> c_int;
         posix::pario_name_rule(Text) -> c_int;
         posix::pario_read(c_int, Memory, size_t) -> ssize_t;
         posix::pario_write(c_int, Bytes, size_t) -> ssize_t;

@@ -95,7 +95,7 @@ impl<J, T> State<J, T> {
             here: sorted(file.ranks.values()),
             end: file.known_end(),
             file: file.opened.record.id,
-            shown: file.shown_ranks(now_ms, room),
+            shown: file.shown_ranks(room),
         });
         let files = files.collect();
         let (job, uid, size) = (name.clone(), *uid, job.rounds.size());
@@ -121,10 +121,10 @@ impl<T> RegisteredFile<T> {
 
     /// Returns what the ranks show of themselves at the table, if there is one. `room` is the number
     /// of ranks and requests that the reply can still name.
-    fn shown_ranks(&self, now_ms: u64, room: &Cell<usize>) -> Option<Vec<ShownRank>> {
+    fn shown_ranks(&self, room: &Cell<usize>) -> Option<Vec<ShownRank>> {
         let (_, table) = self.table.as_ref()?;
         let shown = |rank: u32| {
-            let mut shown = table.shown_rank(rank, now_ms)?;
+            let mut shown = table.shown_rank(rank)?;
             shown.requests.truncate(room.get());
             room.set(room.get().saturating_sub(1 + shown.requests.len()));
             Some(shown)
