@@ -171,7 +171,7 @@ static void overlap(double latency) {
       for (int unit = 0; unit < 4; unit++) iowait(ids[unit]);
       double took = now() - begun;
       printf("mode %d, write %d: %.2f\n", at < 0 ? 0 : modes[at], is_write, took);
-      IS(took >= latency && took < 3.5 * latency); /* one after the other: 4 */
+      IS(took >= latency && took < 2.5 * latency);
       IS(memcmp(buffer, other, sizeof buffer) == 0);
       IS(lseek(fd, 0, SEEK_CUR) == sizeof buffer);
     }

@@ -34,7 +34,7 @@ impl CoordinationTable<'_> {
         self.put(self.member(rank) + member::POINTER, shown);
     }
 
-    /// Returns the private pointer of a rank, if it has shown one. A pointer that moves meanwhile may
+    /// Returns the private pointer of a rank, if it has shown one. A pointer that moves now may
     /// be torn at a multiple of 4 GiB.
     pub fn shown_pointer(&self, rank: u32) -> Option<u64> {
         self.number(self.member(rank) + member::POINTER).checked_sub(1)
